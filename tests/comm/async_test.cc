@@ -20,7 +20,7 @@ using testing::Join;
 using testing::RunRanks;
 
 TEST_CASE("calls that were handed over run in order, beside those of another communicator") {
-  for (const BackendPreference backend : testing::kBackends) {
+  for (const BackendPreference backend : testing::Backends()) {
     const auto outcomes = RunRanks(2, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       DISTILL_ASSIGN_OR_RETURN(const auto other, comm->Split(0, 0));

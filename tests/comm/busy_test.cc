@@ -94,7 +94,7 @@ TEST_CASE("a rank that is over the limit of what it works at ends the others, by
   for (const auto& outcomes : jobs) CHECK(Failures(outcomes) == "");
 }
 
-TEST_CASE("ranks that wait for one another in calls run into the time-out, whatever they say") {
+TEST_CASE("ranks that wait for one another in calls run into the time-out, whatever they say", "[one_host]") {
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
     DISTILL_ASSIGN_OR_RETURN(const auto comm, JoinOver(BackendPreference::kShm, world));
     const BusyPhase phase(*comm, "starting");
@@ -108,7 +108,7 @@ TEST_CASE("ranks that wait for one another in calls run into the time-out, whate
   CHECK(Failures(outcomes) == "");
 }
 
-TEST_CASE("a rank is lost to silence as soon as the ranks have met, before the first call") {
+TEST_CASE("a rank is lost to silence as soon as the ranks have met, before the first call", "[one_host]") {
   const auto outcomes = RunRanks(2, absl::Seconds(40), [](const World& world) -> absl::Status {
     if (world.rank == 1) {
       DISTILL_ASSIGN_OR_RETURN(const auto met, CreateRendezvous(world, Deadline::After(absl::Seconds(20))));
@@ -140,7 +140,8 @@ testing::RankOutcome LoseRankOne(const std::function<void(std::unique_ptr<Commun
   return outcomes[0];
 }
 
-TEST_CASE("the watchdog ends a rank that hangs outside of calls once a peer is lost, and says what it was doing") {
+TEST_CASE("the watchdog ends a rank that hangs outside of calls once a peer is lost, and says what it was doing",
+          "[one_host]") {
   const bool says = GENERATE(false, true);
   CAPTURE(says);
   std::string text;
@@ -161,7 +162,7 @@ TEST_CASE("the watchdog ends a rank that hangs outside of calls once a peer is l
   CHECK(absl::StrContains(text, " was lost"));
 }
 
-TEST_CASE("the watchdog leaves a program alone that goes on without the communicator of the failed job") {
+TEST_CASE("the watchdog leaves a program alone that goes on without the communicator of the failed job", "[one_host]") {
   std::string text;
   const auto outcome = LoseRankOne(
       [](std::unique_ptr<Communicator>& comm) {

@@ -108,7 +108,7 @@ TEST_CASE("one rank that cannot join stops all, with its reason") {
   CHECK(Failures(outcomes) == "");
 }
 
-TEST_CASE("ranks on different fabrics hear which, before any of them waits for the others") {
+TEST_CASE("ranks on different fabrics hear which, before any of them waits for the others", "[own_fabric]") {
   const auto outcomes = RunRanks(2, absl::Seconds(30), [](const World& world) {
     setenv("DISTILL_FABRIC_PROVIDER", world.rank == 0 ? "tcp" : "sockets", 1);
     return ExpectError(CreateCommunicator(world, Over(BackendPreference::kFabric)).status(),
@@ -127,7 +127,7 @@ TEST_CASE("NCCL is refused where the ranks compute on the CPU") {
   CHECK(Failures(outcomes) == "");
 }
 
-TEST_CASE("crash signals stay the program's when a fabric's libraries are loaded") {
+TEST_CASE("crash signals stay the program's when a fabric's libraries are loaded", "[own_fabric]") {
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
     DISTILL_RETURN_IF_ERROR(Expect(dlopen("libfabric.so.1", RTLD_NOW | RTLD_NOLOAD) == nullptr, "loaded already"));
     struct sigaction ours = {};

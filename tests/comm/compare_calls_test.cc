@@ -68,7 +68,7 @@ const std::vector<Mismatch> kMismatches = {
 }  // namespace
 
 TEST_CASE("ranks that make different collectives are told so in debug mode, with both ranks' view") {
-  for (const BackendPreference backend : testing::kBackends) {
+  for (const BackendPreference backend : testing::Backends()) {
     for (const Mismatch& mismatch : kMismatches) {
       INFO(mismatch.name << " over " << FieldText(backend));
       const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
@@ -85,7 +85,7 @@ TEST_CASE("ranks that make different collectives are told so in debug mode, with
 }
 
 TEST_CASE("the same collectives have their results in debug mode, also over what was split off") {
-  for (const BackendPreference backend : testing::kBackends) {
+  for (const BackendPreference backend : testing::Backends()) {
     const auto outcomes = RunRanks(3, kLimit, [&](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(world, backend)));
       DISTILL_ASSIGN_OR_RETURN(const auto part, comm->Split(world.rank > 0 ? 1 : 0, 0));

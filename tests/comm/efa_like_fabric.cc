@@ -1,309 +1,292 @@
 #include "tests/comm/efa_like_fabric.h"
 
-#include <rdma/fabric.h>
-#include <rdma/fi_domain.h>
-#include <rdma/fi_endpoint.h>
-#include <rdma/fi_eq.h>
 #include <rdma/fi_errno.h>
-#include <rdma/fi_rma.h>
-#include <rdma/fi_tagged.h>
 
-#include <algorithm>
-#include <atomic>
-#include <map>
+#include <bit>
+#include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
-#include <random>
-#include <vector>
 
-#include "tests/comm/watch_fabric.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "libdistill/core/status_macros.h"
+#include "libdistill/transport/fabric_library.h"
+#include "tests/comm/efa_like_rail.h"
 
 namespace distill::testing {
 namespace {
 
-constexpr size_t kMostReceives = 12;  // of which one stands for the credits of each peer (comm/fabric_credits.h)
-constexpr size_t kMostSends = 2;
-constexpr int kHandshakePolls = 5;
-constexpr uint64_t kDelay = 4, kLongDelay = 300;
+constexpr char kEfa[] = "efa", kTcp[] = "tcp;ofi_rxm";
+constexpr int kRanksOfHost = 8;  // that have rails of their own; more share them
 
-struct Send {
-  bool is_write;
-  const void* data;
-  size_t bytes;
-  void* descriptor;
-  fi_addr_t to;
-  uint64_t tag_or_data, address, key;
-  void* context;
-  uint64_t due = 0;  // the poll from which on it moves
-};
-
-struct Completion {
-  fi_cq_data_entry entry;
-  uint64_t due;  // the poll from which on it is seen
-};
-
-// Of one domain, with its queue and its endpoint.
-struct Rail {
-  std::mt19937_64 random;
-  fid_ep* endpoint = nullptr;
-  std::vector<Send> sends;            // that nothing has been told of yet
-  size_t sending = 0, receiving = 0;  // operations without a completion
-  std::vector<Completion> done;       // that nobody has seen yet
-  std::vector<fi_cq_err_entry> errors;
-  std::map<fi_addr_t, int> handshakes;  // polls until it has been made, by peer
-  uint64_t polls = 0;
-  bool Chance(int of) { return random() % static_cast<uint64_t>(of) == 0; }
-  // Most things take a few polls, some take long.
-  uint64_t Due() { return polls + random() % (Chance(16) ? kLongDelay : kDelay); }
-};
+FabricLibrary library;  // the real one
+int rails_of_rank = 1;
 
 std::mutex mutex;  // for all below: registrations go on any thread
 uint64_t next_seed = 0;
-std::map<const void*, std::shared_ptr<Rail>> rails;  // by domain, queue and endpoint
+std::map<const void*, std::shared_ptr<EfaLikeRail>> rails;  // by domain, queue and endpoint
 struct Region {
   const char* begin;
   size_t bytes;
   void* descriptor;  // the provider's
+  const EfaLikeRail* rail;
 };
 std::map<const void*, Region> regions;  // by the descriptor that we give
 
-std::atomic<int> polls_to_error{-1};
-std::atomic<int64_t> refused{0}, overtaken{0}, held{0}, handshakes{0}, full{0};
+// A table of functions that all objects of one kind share. It is changed once: other threads call by it.
+template <typename Table>
+struct Kind {
+  Table real, ours;
+  std::once_flag once;
+  template <typename Change>
+  void Take(Table*& table, Change change) {
+    std::call_once(once, [&] {
+      real = ours = *table;
+      change(ours);
+    });
+    table = &ours;
+  }
+};
 
-// The provider's own functions, of the one kind of each object that there is here.
-fi_ops_domain real_domain, domain_ops;
-fi_ops_mr real_mr, mr_ops;
-fi_ops real_region, region_ops;
-fi_ops_cq real_queue, queue_ops;
-fi_ops_tagged real_tagged, tagged_ops;
-fi_ops_rma real_rma, rma_ops;
+Kind<fi_ops_fabric> fabric_kind;
+Kind<fi_ops_domain> domain_kind;
+Kind<fi_ops_mr> mr_kind;
+Kind<fi_ops> closed_domain, closed_queue, closed_endpoint, closed_region;
+Kind<fi_ops_cq> queue_kind;
+Kind<fi_ops_ep> endpoint_kind;
+Kind<fi_ops_tagged> tagged_kind;
+Kind<fi_ops_rma> rma_kind;
 
-Rail& RailOf(const void* object) {
+std::shared_ptr<EfaLikeRail> RailOf(const void* object) {
   const std::lock_guard<std::mutex> lock(mutex);
-  return *rails.at(object);
+  return rails.at(object);
+}
+
+template <Kind<fi_ops>* kKind>
+int Close(fid* object) {
+  if (kKind == &closed_endpoint) RailOf(object)->Close();
+  {
+    const std::lock_guard<std::mutex> lock(mutex);
+    rails.erase(object);
+    regions.erase(object);
+  }
+  return kKind->real.close(object);
+}
+
+template <Kind<fi_ops>* kKind>
+void WatchClose(fid& object) {
+  kKind->Take(object.ops, [](fi_ops& ops) { ops.close = &Close<kKind>; });
 }
 
 // Whether the buffer is all in what this descriptor stands for; then the provider's descriptor of it.
-bool FindDescriptor(const void* data, size_t bytes, void*& descriptor) {
+bool FindDescriptor(const EfaLikeRail& rail, const void* data, size_t bytes, void*& descriptor) {
   if (bytes == 0) return true;
   const std::lock_guard<std::mutex> lock(mutex);
   const auto region = regions.find(descriptor);
-  if (descriptor == nullptr || region == regions.end()) return false;
+  if (descriptor == nullptr || region == regions.end() || region->second.rail != &rail) return false;
   const char* begin = static_cast<const char*>(data);
   descriptor = region->second.descriptor;
   return begin >= region->second.begin && begin + bytes <= region->second.begin + region->second.bytes;
 }
 
-bool Refuses(Rail& rail, size_t under_way, size_t most) {
-  const bool is_full = under_way >= most;
-  if (!is_full && !rail.Chance(4)) return false;
-  ++(is_full ? full : refused);
-  return true;
-}
-
-ssize_t Queue(Rail& rail, Send send) {
-  if (!FindDescriptor(send.data, send.bytes, send.descriptor)) return -FI_EINVAL;
-  if (Refuses(rail, rail.sending, kMostSends)) return -FI_EAGAIN;
-  ++rail.sending;
-  send.due = rail.Due();
-  rail.sends.push_back(send);
-  return 0;
+ssize_t Invalid() {
+  ++EfaLikeRail::counters.invalid;
+  return -FI_EINVAL;
 }
 
 ssize_t TaggedSend(fid_ep* endpoint, const void* data, size_t bytes, void* descriptor, fi_addr_t to, uint64_t tag,
                    void* context) {
-  return Queue(RailOf(endpoint), {false, data, bytes, descriptor, to, tag, 0, 0, context});
+  const std::shared_ptr<EfaLikeRail> rail = RailOf(endpoint);
+  if (!FindDescriptor(*rail, data, bytes, descriptor)) return Invalid();
+  return rail->Send({false, data, bytes, descriptor, to, tag, 0, 0, context});
 }
 
 ssize_t WriteWithData(fid_ep* endpoint, const void* data, size_t bytes, void* descriptor, uint64_t notice, fi_addr_t to,
                       uint64_t address, uint64_t key, void* context) {
-  Rail& rail = RailOf(endpoint);
-  if (notice >> 32 != 0) return -FI_EINVAL;
-  const auto [handshake, is_first] = rail.handshakes.try_emplace(to, kHandshakePolls);
-  handshakes += is_first ? 1 : 0;
-  if (handshake->second > 0) return -FI_EAGAIN;
-  return Queue(rail, {true, data, bytes, descriptor, to, notice, address, key, context});
+  const std::shared_ptr<EfaLikeRail> rail = RailOf(endpoint);
+  if (notice >> 32 != 0 || !FindDescriptor(*rail, data, bytes, descriptor)) return Invalid();
+  return rail->Write({true, data, bytes, descriptor, to, notice, address, key, context});
 }
 
 ssize_t TaggedReceive(fid_ep* endpoint, void* data, size_t bytes, void* descriptor, fi_addr_t, uint64_t tag,
                       uint64_t ignore, void* context) {
-  Rail& rail = RailOf(endpoint);
-  if (!FindDescriptor(data, bytes, descriptor)) return -FI_EINVAL;
-  if (Refuses(rail, rail.receiving, kMostReceives)) return -FI_EAGAIN;
-  const ssize_t rc = real_tagged.recv(endpoint, data, bytes, descriptor, FI_ADDR_UNSPEC, tag, ignore, context);
-  rail.receiving += rc == 0 ? 1 : 0;
-  return rc;
+  const std::shared_ptr<EfaLikeRail> rail = RailOf(endpoint);
+  if (!FindDescriptor(*rail, data, bytes, descriptor)) return Invalid();
+  return rail->Receive(data, bytes, tag, ignore, context);
 }
 
-ssize_t Start(Rail& rail, const Send& send) {
-  if (send.is_write) {
-    return real_rma.writedata(rail.endpoint, send.data, send.bytes, send.descriptor, send.tag_or_data, send.to,
-                              send.address, send.key, send.context);
-  }
-  return real_tagged.send(rail.endpoint, send.data, send.bytes, send.descriptor, send.to, send.tag_or_data,
-                          send.context);
-}
-
-// What is due, in any order.
-void StartSends(Rail& rail) {
-  std::shuffle(rail.sends.begin(), rail.sends.end(), rail.random);
-  std::vector<Send> left;
-  for (const Send& send : rail.sends) {
-    const ssize_t rc = send.due > rail.polls ? -FI_EAGAIN : Start(rail, send);
-    if (rc == -FI_EAGAIN) {
-      left.push_back(send);
-    } else if (rc != 0) {
-      fi_cq_err_entry error = {};
-      error.op_context = send.context;
-      error.err = static_cast<int>(-rc);
-      rail.errors.push_back(error);
-    } else if (!left.empty()) {
-      ++overtaken;
-    }
-  }
-  rail.sends = std::move(left);
-}
-
-// What the provider has finished.
-ssize_t Collect(fid_cq* queue, Rail& rail) {
-  fi_cq_data_entry entries[16];
-  const ssize_t count = real_queue.read(queue, entries, 16);
-  for (ssize_t i = 0; i < count; ++i) rail.done.push_back({entries[i], rail.Due()});
-  return count;
-}
-
-ssize_t Give(Rail& rail, fi_cq_data_entry* entries, size_t most) {
-  std::shuffle(rail.done.begin(), rail.done.end(), rail.random);
-  size_t count = 0;
-  std::vector<Completion> left;
-  for (const Completion& completion : rail.done) {
-    if (count == most || completion.due > rail.polls) {
-      left.push_back(completion);
-      continue;
-    }
-    const fi_cq_data_entry& entry = entries[count++] = completion.entry;
-    const bool of_peer = (entry.flags & FI_REMOTE_WRITE) != 0;
-    if (!of_peer) --((entry.flags & FI_RECV) != 0 ? rail.receiving : rail.sending);
-  }
-  rail.done = std::move(left);
-  held += static_cast<int64_t>(rail.done.size());
-  return count == 0 ? -FI_EAGAIN : static_cast<ssize_t>(count);
-}
-
-bool FailsNow() {
-  int left = polls_to_error;
-  while (left > 0 && !polls_to_error.compare_exchange_weak(left, left - 1)) {
-  }
-  return left == 1;
-}
+ssize_t Cancel(fid* endpoint, void* context) { return RailOf(endpoint)->Cancel(context); }
 
 ssize_t ReadQueue(fid_cq* queue, void* entries, size_t most) {
-  Rail& rail = RailOf(queue);
-  ++rail.polls;
-  for (auto& [peer, polls] : rail.handshakes) polls -= polls > 0 ? 1 : 0;
-  if (FailsNow()) {
-    fi_cq_err_entry error = {};
-    error.err = FI_EIO;
-    rail.errors.push_back(error);
-  }
-  StartSends(rail);
-  const ssize_t rc = Collect(queue, rail);
-  if (!rail.errors.empty()) return -FI_EAVAIL;
-  if (rc < 0 && rc != -FI_EAGAIN) return rc;
-  return Give(rail, static_cast<fi_cq_data_entry*>(entries), most);
+  return RailOf(queue)->Read(queue, static_cast<fi_cq_data_entry*>(entries), most);
 }
 
 ssize_t ReadError(fid_cq* queue, fi_cq_err_entry* entry, uint64_t flags) {
-  Rail& rail = RailOf(queue);
-  if (rail.errors.empty()) return real_queue.readerr(queue, entry, flags);
-  *entry = rail.errors.back();
-  rail.errors.pop_back();
-  return 1;
+  return RailOf(queue)->ReadError(queue, entry, flags);
 }
+
+void Rename(char*& name, const std::string& to) {
+  free(name);
+  name = strdup(to.c_str());
+}
+
+// What libfabric itself knows of one of our cards: all are loopback.
+struct RealInfo {
+  explicit RealInfo(const fi_info& ours) : info(library.dupinfo(&ours)) {
+    Rename(info->fabric_attr->prov_name, kTcp);
+    Rename(info->domain_attr->name, "lo");
+    info->addr_format = FI_SOCKADDR_IN;
+    info->caps |= FI_RMA;  // as fabric_open.cc asks for tcp's
+  }
+  ~RealInfo() { library.freeinfo(info); }
+  RealInfo(const RealInfo&) = delete;
+  RealInfo& operator=(const RealInfo&) = delete;
+  fi_info* const info;
+};
 
 int OpenQueue(fid_domain* domain, fi_cq_attr* attributes, fid_cq** queue, void* context) {
   if (attributes->wait_obj != FI_WAIT_NONE) return -FI_ENOSYS;
-  const int rc = real_domain.cq_open(domain, attributes, queue, context);
+  const int rc = domain_kind.real.cq_open(domain, attributes, queue, context);
   if (rc != 0) return rc;
-  real_queue = queue_ops = *(*queue)->ops;
-  queue_ops.read = &ReadQueue;
-  queue_ops.readerr = &ReadError;
-  (*queue)->ops = &queue_ops;
+  queue_kind.Take((*queue)->ops, [](fi_ops_cq& ops) {
+    EfaLikeRail::real.queue = ops;
+    ops.read = &ReadQueue;
+    ops.readerr = &ReadError;
+  });
+  WatchClose<&closed_queue>((*queue)->fid);
   const std::lock_guard<std::mutex> lock(mutex);
   rails[*queue] = rails.at(domain);
   return 0;
 }
 
 int OpenEndpoint(fid_domain* domain, fi_info* info, fid_ep** endpoint, void* context) {
-  const int rc = real_domain.endpoint(domain, info, endpoint, context);
+  const int rc = domain_kind.real.endpoint(domain, RealInfo(*info).info, endpoint, context);
   if (rc != 0) return rc;
-  real_tagged = tagged_ops = *(*endpoint)->tagged;
-  tagged_ops.send = &TaggedSend;
-  tagged_ops.recv = &TaggedReceive;
-  (*endpoint)->tagged = &tagged_ops;
-  real_rma = rma_ops = *(*endpoint)->rma;
-  rma_ops.writedata = &WriteWithData;
-  (*endpoint)->rma = &rma_ops;
+  tagged_kind.Take((*endpoint)->tagged, [](fi_ops_tagged& ops) {
+    EfaLikeRail::real.tagged = ops;
+    ops.send = &TaggedSend;
+    ops.recv = &TaggedReceive;
+  });
+  rma_kind.Take((*endpoint)->rma, [](fi_ops_rma& ops) {
+    EfaLikeRail::real.rma = ops;
+    ops.writedata = &WriteWithData;
+  });
+  endpoint_kind.Take((*endpoint)->ops, [](fi_ops_ep& ops) {
+    EfaLikeRail::real.endpoint = ops;
+    ops.cancel = &Cancel;
+  });
+  WatchClose<&closed_endpoint>((*endpoint)->fid);
   const std::lock_guard<std::mutex> lock(mutex);
-  const std::shared_ptr<Rail>& rail = rails[*endpoint] = rails.at(domain);
-  rail->endpoint = *endpoint;
+  const std::shared_ptr<EfaLikeRail>& rail = rails[*endpoint] = rails.at(domain);
+  rail->Open(*endpoint);
   return 0;
-}
-
-int CloseRegion(fid* object) {
-  {
-    const std::lock_guard<std::mutex> lock(mutex);
-    regions.erase(object);
-  }
-  return real_region.close(object);
 }
 
 int Register(fid* domain, const fi_mr_attr* attributes, uint64_t flags, fid_mr** region) {
-  const int rc = real_mr.regattr(domain, attributes, flags, region);
+  const int rc = mr_kind.real.regattr(domain, attributes, flags, region);
   if (rc != 0) return rc;
+  WatchClose<&closed_region>((*region)->fid);
   const std::lock_guard<std::mutex> lock(mutex);
   regions[*region] = {static_cast<const char*>(attributes->mr_iov->iov_base), attributes->mr_iov->iov_len,
-                      (*region)->mem_desc};
+                      (*region)->mem_desc, rails.at(domain).get()};
   (*region)->mem_desc = *region;
-  real_region = region_ops = *(*region)->fid.ops;
-  region_ops.close = &CloseRegion;
-  (*region)->fid.ops = &region_ops;
   return 0;
 }
 
-void WatchDomain(fid_domain& domain) {
-  real_domain = domain_ops = *domain.ops;
-  domain_ops.cq_open = &OpenQueue;
-  domain_ops.endpoint = &OpenEndpoint;
-  domain.ops = &domain_ops;
-  real_mr = mr_ops = *domain.mr;
-  mr_ops.regattr = &Register;
-  domain.mr = &mr_ops;
+int OpenDomain(fid_fabric* fabric, fi_info* info, fid_domain** domain, void* context) {
+  const int card = std::atoi(info->domain_attr->name + std::strlen("rdmap"));
+  const int rc = fabric_kind.real.domain(fabric, RealInfo(*info).info, domain, context);
+  if (rc != 0) return rc;
+  domain_kind.Take((*domain)->ops, [](fi_ops_domain& ops) {
+    ops.cq_open = &OpenQueue;
+    ops.endpoint = &OpenEndpoint;
+  });
+  mr_kind.Take((*domain)->mr, [](fi_ops_mr& ops) { ops.regattr = &Register; });
+  WatchClose<&closed_domain>((*domain)->fid);
+  const int number = card % rails_of_rank;
+  const bool slow = rails_of_rank > 1 && number == rails_of_rank - 1;
   const std::lock_guard<std::mutex> lock(mutex);
-  rails[&domain] = std::make_shared<Rail>();
-  rails[&domain]->random.seed(next_seed++);
+  rails[*domain] = std::make_shared<EfaLikeRail>(next_seed++, number, slow);
+  return 0;
+}
+
+int OpenFabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* context) {
+  if (std::strcmp(attributes->prov_name, kEfa) != 0) return library.fabric(attributes, fabric, context);
+  fi_fabric_attr of_tcp = *attributes;
+  std::string name = kTcp;
+  of_tcp.prov_name = name.data();
+  const int rc = library.fabric(&of_tcp, fabric, context);
+  if (rc != 0) return rc;
+  fabric_kind.Take((*fabric)->ops, [](fi_ops_fabric& ops) { ops.domain = &OpenDomain; });
+  return 0;
+}
+
+// A card like efa's, of what libfabric knows of loopback.
+fi_info* Card(const fi_info& loopback, int number, uint64_t asked_caps) {
+  fi_info* info = library.dupinfo(&loopback);
+  Rename(info->fabric_attr->prov_name, kEfa);
+  Rename(info->domain_attr->name, absl::StrCat("rdmap", number, "s0"));
+  info->addr_format = FI_ADDR_EFA;
+  if ((asked_caps & FI_RMA) == 0) info->caps &= ~uint64_t{FI_RMA};
+  info->domain_attr->mr_mode |= FI_MR_LOCAL;
+  info->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+  info->domain_attr->cq_data_size = 4;
+  return info;
 }
 
 int GetInfo(uint32_t version, const char* node, const char* service, uint64_t flags, const fi_info* hints,
             fi_info** found) {
-  const int rc = WatchedFabric::real.getinfo(version, node, service, flags, hints, found);
-  for (fi_info* info = rc == 0 ? *found : nullptr; info != nullptr; info = info->next) {
-    info->domain_attr->mr_mode |= FI_MR_LOCAL;
-    info->domain_attr->data_progress = FI_PROGRESS_MANUAL;
-    info->domain_attr->cq_data_size = 4;
+  const bool of_efa = hints->fabric_attr->prov_name != nullptr && std::strcmp(hints->fabric_attr->prov_name, kEfa) == 0;
+  if (!of_efa) return library.getinfo(version, node, service, flags, hints, found);
+  fi_info* loopback = nullptr;
+  const int rc = library.getinfo(version, node, service, flags, RealInfo(*hints).info, &loopback);
+  if (rc != 0) return rc;
+  *found = nullptr;
+  for (int card = kRanksOfHost * rails_of_rank - 1; card >= 0; --card) {
+    fi_info* info = Card(*loopback, card, hints->caps);
+    info->next = *found;
+    *found = info;
   }
-  return rc;
+  library.freeinfo(loopback);
+  return 0;
 }
 
 }  // namespace
 
-absl::Status EfaLikeFabric::Install(uint64_t seed) {
+absl::Status EfaLikeFabric::Install(uint64_t seed, int rails_wanted) {
+  DISTILL_ASSIGN_OR_RETURN(const FabricLibrary* const loaded, LoadFabricLibrary());
+  setenv("FI_TCP_IFACE", "lo", 1);
+  setenv("DISTILL_FABRIC_RAILS", absl::StrCat(rails_wanted).c_str(), 1);
+  rails_of_rank = rails_wanted;
   next_seed = 1000 * seed;
-  return WatchedFabric::Watch({.on_domain = &WatchDomain}, &GetInfo);
+  library = *loaded;
+  const_cast<FabricLibrary*>(loaded)->getinfo = &GetInfo;
+  const_cast<FabricLibrary*>(loaded)->fabric = &OpenFabric;
+  return absl::OkStatus();
 }
 
-void EfaLikeFabric::FailSoon(int polls) { polls_to_error = polls; }
+void EfaLikeFabric::FailSoon(int polls, int rail) {
+  EfaLikeRail::failing_rail = rail;
+  EfaLikeRail::polls_to_error = polls;
+}
 
-EfaLikeFabric::Counts EfaLikeFabric::counts() { return {refused, overtaken, held, handshakes, full}; }
+EfaLikeFabric::Counts EfaLikeFabric::counts() {
+  const EfaLikeCounters& all = EfaLikeRail::counters;
+  return {all.refused,    all.full_sends, all.full_receives, all.refused_writes,
+          all.handshakes, all.overtaken,  all.held,          all.anybody,
+          all.invalid,    all.cancelled,  all.truncated,     std::popcount(all.rails.load()),
+          all.slow,       all.failed};
+}
+
+std::string EfaLikeFabric::Counts::Text() const {
+  return absl::StrCat(rails, " rails, ", slow, " steps on a slow one, ", failed, " failed, ", refused,
+                      " starts refused, ", full_sends, " as the queue of sends and ", full_receives,
+                      " as that of receives was full, ", handshakes, " handshakes with ", refused_writes,
+                      " writes refused before, ", overtaken, " messages overtaken, ", held,
+                      " completions held back for a poll, ", anybody, " receives from anybody, ", invalid,
+                      " with buffers that are not registered or too much data, ", cancelled, " cancelled, ", truncated,
+                      " longer than their buffer");
+}
 
 }  // namespace distill::testing

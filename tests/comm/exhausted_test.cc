@@ -72,11 +72,12 @@ std::string AllocateWithout(const std::string& named, const std::function<void(i
   }));
 }
 
-TEST_CASE("a rank without memory to share makes Allocate ResourceExhausted on every rank, which can try again") {
+TEST_CASE("a rank without memory to share makes Allocate ResourceExhausted on every rank, which can try again",
+          "[one_host]") {
   CHECK(AllocateWithout("memory", [](int rank, ScarceMemory& memory) { memory.refuses_create = rank == 2; }) == "");
 }
 
-TEST_CASE("a rank that cannot map the others' memory keeps its own until they have mapped it") {
+TEST_CASE("a rank that cannot map the others' memory keeps its own until they have mapped it", "[one_host]") {
   CHECK(AllocateWithout("", [](int rank, ScarceMemory& memory) { memory.refuses_map = rank == 0; }) == "");
 }
 

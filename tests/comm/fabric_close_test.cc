@@ -118,7 +118,8 @@ absl::Status Use(Communicator& comm, char* data, int64_t bytes, const std::strin
   return comm.Receive(data, bytes, DType::kUInt8, 1);
 }
 
-TEST_CASE("after an error the fabric's operations end before the registrations of their buffers, on its thread") {
+TEST_CASE("after an error the fabric's operations end before the registrations of their buffers, on its thread",
+          "[own_fabric]") {
   constexpr int64_t kBytes = 4 << 20;
   const std::vector<std::string> operations = {"ring", "exchange",
                                                "receive"};  // a job each, since most of it is waiting
@@ -144,7 +145,8 @@ TEST_CASE("after an error the fabric's operations end before the registrations o
   }
 }
 
-TEST_CASE("a communicator that ends in order closes the endpoint, then its registrations, on the fabric's thread") {
+TEST_CASE("a communicator that ends in order closes the endpoint, then its registrations, on the fabric's thread",
+          "[own_fabric]") {
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
     DISTILL_RETURN_IF_ERROR(WatchFabric());
     DISTILL_ASSIGN_OR_RETURN(auto comm,

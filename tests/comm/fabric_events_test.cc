@@ -32,7 +32,8 @@ void Report() {
   (void)fi_eq_write(last_events, FI_NOTIFY, &entry, sizeof(entry), uint64_t{1} << 60);
 }
 
-TEST_CASE("an event of the fabric's ends a rank's call at once, in the call or before it, and then its peer's") {
+TEST_CASE("an event of the fabric's ends a rank's call at once, in the call or before it, and then its peer's",
+          "[own_fabric]") {
   const auto jobs = RunJobs(2, 2, absl::Seconds(90), [](int job, const World& world) -> absl::Status {
     DISTILL_RETURN_IF_ERROR(WatchedFabric::Watch({.on_events = [](fid_eq& events) { last_events = &events; }}));
     DISTILL_ASSIGN_OR_RETURN(auto comm,

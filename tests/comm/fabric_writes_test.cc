@@ -13,6 +13,7 @@
 #include "libdistill/comm/fabric_meeting.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
+#include "tests/comm/efa_like_ranks.h"
 #include "tests/comm/join.h"
 #include "tests/comm/load_fabric.h"
 #include "tests/support/catch.h"
@@ -30,10 +31,15 @@ using testing::Failures;
 using testing::JoinForCallsOf;
 using testing::RunRanks;
 
+// Over the fabric like efa that is the only one.
+std::vector<std::string> Providers() {
+  return testing::EfaLikeRails() != nullptr ? std::vector<std::string>{"efa"} : std::vector<std::string>{"tcp", "shm"};
+}
+
 // Along the ring, with writes at any length.
 void WriteAlways(const std::string& provider) {
   testing::RemoveWhatItsNumberLeft();
-  setenv("DISTILL_FABRIC_PROVIDER", provider.c_str(), 1);
+  setenv("DISTILL_FABRIC_PROVIDER", testing::EfaLikeRails() != nullptr ? "efa" : provider.c_str(), 1);
   setenv("DISTILL_FABRIC_WRITES", "1", 1);
 }
 
@@ -68,7 +74,7 @@ absl::Status Sum(Communicator& comm, char* data, int64_t bytes) {
 }
 
 TEST_CASE("blocks that are written are exact, wherever each rank's buffers lie") {
-  const std::string provider = GENERATE("tcp", "shm");
+  const std::string provider = GENERATE(from_range(Providers()));
   for (const BufferKind kind : {BufferKind::kMixed, BufferKind::kShifted}) {
     for (const int ranks : {2, 3, 4, 5, 6, 7, 8}) {
       CAPTURE(provider, ranks, static_cast<int>(kind));
@@ -85,7 +91,7 @@ TEST_CASE("blocks that are written are exact, wherever each rank's buffers lie")
 }
 
 TEST_CASE("long collectives are exact where blocks are written in many chunks") {
-  const std::string provider = GENERATE("tcp", "shm");
+  const std::string provider = GENERATE(from_range(Providers()));
   for (const BufferKind kind : {BufferKind::kMixed, BufferKind::kShifted}) {
     for (const int ranks : {2, 3, 7}) {
       CAPTURE(provider, ranks, static_cast<int>(kind));
@@ -96,7 +102,7 @@ TEST_CASE("long collectives are exact where blocks are written in many chunks") 
 }
 
 TEST_CASE("memory that is written into may be freed by another thread beside a call, and its successor be used") {
-  const std::string provider = GENERATE("tcp", "shm");
+  const std::string provider = GENERATE(from_range(Providers()));
   CAPTURE(provider);
   CHECK(RunRing(provider, 3, [](Communicator& comm) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(const auto kept, comm.Allocate(kBytes));
@@ -116,7 +122,7 @@ TEST_CASE("ten thousand small calls in a row are right where blocks are written"
   CHECK(RunRing("tcp", 2, [](Communicator& comm) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(const auto memory, comm.Allocate(4096));
           auto* data = reinterpret_cast<int64_t*>(memory->data());
-          for (int64_t call = 0; call < 10'000; ++call) {
+          for (int64_t call = 0; call < testing::CallsInARow(10'000); ++call) {
             int64_t* at = data + call % 100;
             const int64_t count = 1 + call % 7;
             for (int64_t i = 0; i < count; ++i) at[i] = call + i + comm.rank();

@@ -36,7 +36,7 @@ std::string RunOver(BackendPreference backend, int ranks, const Body& body) {
 
 absl::Status WholeGrid(Communicator& comm) { return testing::CheckCollectives(comm, {}); }
 
-TEST_CASE("every collective is exact over shared memory") {
+TEST_CASE("every collective is exact over shared memory", "[one_host]") {
   for (const int ranks : {1, 2, 3, 4, 5, 6, 7, 8}) CHECK(RunOver(BackendPreference::kShm, ranks, WholeGrid) == "");
 }
 
@@ -63,7 +63,7 @@ TEST_CASE("every collective is exact in registered memory, and where only some r
   }
 }
 
-TEST_CASE("registered memory is freed by each rank for itself") {
+TEST_CASE("registered memory is freed by each rank for itself", "[one_host]") {
   CHECK(RunOver(BackendPreference::kShm, 2, [](Communicator& comm) -> absl::Status {
           DISTILL_ASSIGN_OR_RETURN(auto first, comm.Allocate(1 << 20));
           DISTILL_ASSIGN_OR_RETURN(auto second, comm.Allocate(1 << 20));
@@ -76,7 +76,7 @@ TEST_CASE("registered memory is freed by each rank for itself") {
         }) == "");
 }
 
-TEST_CASE("ranks that call different collectives get an error with both views") {
+TEST_CASE("ranks that call different collectives get an error with both views", "[one_host]") {
   const std::string failures = RunOver(BackendPreference::kShm, 2, [](Communicator& comm) {
     int64_t value = 1;
     return comm.rank() == 0 ? comm.AllReduce(&value, &value, 1, DType::kInt64, ReduceOp::kSum) : comm.Barrier();
@@ -96,7 +96,7 @@ TEST_CASE("large collectives are exact") {
   }
 }
 
-TEST_CASE("an all-reduce of 64 MiB is exact over shared memory") {
+TEST_CASE("an all-reduce of 64 MiB is exact over shared memory", "[one_host]") {
   CHECK(RunOver(BackendPreference::kAuto, 2, [](Communicator& comm) -> absl::Status {
           std::vector<float> data(16 << 20);
           for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 1000 + comm.rank());
@@ -114,7 +114,7 @@ TEST_CASE("all ranks end with the same bits, and the same call gives them again"
   CHECK(RunOver(BackendPreference::kFabric, 3, testing::CheckSameBits) == "");
 }
 
-TEST_CASE("bfloat16 is rounded once over shared memory") {
+TEST_CASE("bfloat16 is rounded once over shared memory", "[one_host]") {
   CHECK(RunOver(BackendPreference::kShm, 3, [](Communicator& comm) -> absl::Status {
           // 256 + 1 + 1: rounded after each addition it would stay 256.
           std::vector<uint16_t> data(5000, comm.rank() == 0 ? 0x4380 : 0x3f80);

@@ -86,7 +86,7 @@ TEST_CASE("a rank that computes for longer than the heartbeat's time-out is not 
 }
 
 TEST_CASE("an abort ends the pending and the later calls of every rank, and does not wait") {
-  for (const BackendPreference backend : testing::kBackends) {
+  for (const BackendPreference backend : testing::Backends()) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, Options(backend)));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());  // nobody is still joining
@@ -135,7 +135,8 @@ class StuckCommunicator : public CommBackend {
   const bool in_abandon_;
 };
 
-TEST_CASE("the watchdog ends a rank whose call, or the letting go after it, does not return after an abort") {
+TEST_CASE("the watchdog ends a rank whose call, or the letting go after it, does not return after an abort",
+          "[one_host]") {
   const bool in_abandon = GENERATE(false, true);
   CAPTURE(in_abandon);
   const testing::TempFolder folder;

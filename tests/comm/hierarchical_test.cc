@@ -10,6 +10,7 @@
 #include "libdistill/comm/tuning_file.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
+#include "tests/comm/efa_like_ranks.h"
 #include "tests/comm/load_fabric.h"
 #include "tests/comm/random_schedule.h"
 #include "tests/support/catch.h"
@@ -175,7 +176,7 @@ TEST_CASE("a part of two levels has the levels that its ranks need") {
 
 TEST_CASE("ten thousand small calls in a row stay in step in two levels") {
   CHECK(RunOn("AAB", [](Communicator& comm) -> absl::Status {
-          for (int i = 0; i < 5000; ++i) {
+          for (int i = 0; i < testing::CallsInARow(5000); ++i) {
             int64_t value = i * (comm.rank() + 1);
             DISTILL_RETURN_IF_ERROR(comm.AllReduce(&value, &value, 1, DType::kInt64, ReduceOp::kSum));
             DISTILL_RETURN_IF_ERROR(Expect(value == 6 * i, absl::StrCat("round ", i)));

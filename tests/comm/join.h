@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <utility>
@@ -12,11 +13,18 @@
 #include "libdistill/comm/setup.h"
 #include "libdistill/core/deadline.h"
 #include "libdistill/core/status_macros.h"
+#include "tests/comm/efa_like_ranks.h"
 
 namespace distill::testing {
 
 // What joins the ranks of one host, in every build.
 inline constexpr BackendPreference kBackends[] = {BackendPreference::kShm, BackendPreference::kFabric};
+
+// Those to try one after another: the ranks that have the fabric like efa are there for the fabric.
+inline std::vector<BackendPreference> Backends() {
+  if (EfaLikeRails() != nullptr) return {BackendPreference::kFabric};
+  return {std::begin(kBackends), std::end(kBackends)};
+}
 
 inline absl::StatusOr<std::unique_ptr<Communicator>> Join(const World& world, const CommunicatorOptions& options) {
   setenv("FI_TCP_IFACE", "lo", 1);

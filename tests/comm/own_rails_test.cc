@@ -200,12 +200,13 @@ absl::Status RunRank(const World& world) {
   return absl::OkStatus();
 }
 
-TEST_CASE("a rank opens endpoints on its own cards, and between all ranks when a call first needs that") {
+TEST_CASE("a rank opens endpoints on its own cards, and between all ranks when a call first needs that",
+          "[own_fabric]") {
   testing::LoadFabric();
   CHECK(Failures(RunRanks(4, absl::Seconds(100), &RunRank)) == "");
 }
 
-TEST_CASE("where one host has fewer cards than another, the ranks of both use as many") {
+TEST_CASE("where one host has fewer cards than another, the ranks of both use as many", "[own_fabric]") {
   testing::LoadFabric();
   const auto outcomes = RunRanks(4, absl::Seconds(100), [](const World& world) -> absl::Status {
     // Of the five cards there rank 2 has two and rank 3 three: their lanes use as many, and what joins all ranks two.
@@ -223,7 +224,7 @@ TEST_CASE("where one host has fewer cards than another, the ranks of both use as
 }
 
 // Each rank is a host by itself here, so that all cards are its own, and the ring goes over as many rails.
-TEST_CASE("sums and gathers around a ring over one, three and eight rails are exact") {
+TEST_CASE("sums and gathers around a ring over one, three and eight rails are exact", "[own_fabric]") {
   testing::LoadFabric();
   for (const int cards : {1, 3, 8}) {
     CAPTURE(cards);
@@ -239,7 +240,7 @@ TEST_CASE("sums and gathers around a ring over one, three and eight rails are ex
   }
 }
 
-TEST_CASE("with one rail no second communicator is opened between all ranks") {
+TEST_CASE("with one rail no second communicator is opened between all ranks", "[own_fabric]") {
   testing::LoadFabric();
   const auto outcomes = RunRanks(4, absl::Seconds(100), [](const World& world) -> absl::Status {
     cards_here = 1;
@@ -267,14 +268,16 @@ absl::Status ExpectNoCardsOf2(const World& world, Asked what, const std::string&
   return Expect(comm->Barrier() == status, "not poisoned");
 }
 
-TEST_CASE("where a rank cannot open its cards for a long call between all ranks, the call fails on every rank") {
+TEST_CASE("where a rank cannot open its cards for a long call between all ranks, the call fails on every rank",
+          "[own_fabric]") {
   testing::LoadFabric();
   CHECK(Failures(RunRanks(4, absl::Seconds(100), [](const World& world) {
           return ExpectNoCardsOf2(world, Asked::kFails, "rank 2 on host-b: no fabric: libfabric has nothing for");
         })) == "");
 }
 
-TEST_CASE("a rank that is killed as it opens its cards for a long call ends the others' call, by name") {
+TEST_CASE("a rank that is killed as it opens its cards for a long call ends the others' call, by name",
+          "[own_fabric]") {
   testing::LoadFabric();
   auto outcomes = RunRanks(4, absl::Seconds(100), [](const World& world) {
     return ExpectNoCardsOf2(world, Asked::kKills, "rank 2 on host-b was lost");
@@ -298,7 +301,8 @@ absl::Status ExpectCosts(const Communicator& comm, const FabricTraits& traits) {
 }
 
 // Two ranks a host: of one card of 100 Gbit/s each has as much as on P4d, of eight as much as on P5.
-TEST_CASE("where no table of costs is given, ranks take the one of the provider and the cards that they have") {
+TEST_CASE("where no table of costs is given, ranks take the one of the provider and the cards that they have",
+          "[own_fabric]") {
   testing::LoadFabric();
   for (const auto& [cards, name] :
        {std::pair(1, "efa as on P4d, host memory"), std::pair(8, "efa as on P5, host memory")}) {
@@ -318,7 +322,7 @@ TEST_CASE("where no table of costs is given, ranks take the one of the provider 
   }
 }
 
-TEST_CASE("of hosts with different cards all ranks take the table of the one with the least") {
+TEST_CASE("of hosts with different cards all ranks take the table of the one with the least", "[own_fabric]") {
   testing::LoadFabric();
   CHECK(Failures(RunRanks(4, absl::Seconds(100), [](const World& world) -> absl::Status {
           cards_here = world.rank < 2 ? 8 : 1;
@@ -328,7 +332,8 @@ TEST_CASE("of hosts with different cards all ranks take the table of the one wit
         })) == "");
 }
 
-TEST_CASE("without efa ranks take tcp's table of costs, or shm's, and under any provider one that is given") {
+TEST_CASE("without efa ranks take tcp's table of costs, or shm's, and under any provider one that is given",
+          "[own_fabric]") {
   testing::LoadFabric();
   for (const std::string provider : {"tcp", "shm"}) {
     CAPTURE(provider);
@@ -400,12 +405,14 @@ absl::Status ShareEndpoints(const World& world) {
   return ExpectCount("open endpoints at the end", endpoints - closed_endpoints, 0);
 }
 
-TEST_CASE("on efa the communicators of a rank share one endpoint for each of its cards, and work at the same time") {
+TEST_CASE("on efa the communicators of a rank share one endpoint for each of its cards, and work at the same time",
+          "[own_fabric]") {
   testing::LoadFabric();
   CHECK(Failures(RunRanks(4, absl::Seconds(100), &ShareEndpoints)) == "");
 }
 
-TEST_CASE("whether communicators share endpoints is chosen by DISTILL_FABRIC_SHARED, and anything else is refused") {
+TEST_CASE("whether communicators share endpoints is chosen by DISTILL_FABRIC_SHARED, and anything else is refused",
+          "[own_fabric]") {
   testing::LoadFabric();
   const auto outcomes = RunRanks(4, absl::Seconds(100), [](const World& world) -> absl::Status {
     setenv("DISTILL_FABRIC_SHARED", "0", 1);
@@ -423,7 +430,7 @@ TEST_CASE("whether communicators share endpoints is chosen by DISTILL_FABRIC_SHA
 // The arithmetic of the above for P5: 32 cards, 8 ranks with GPUs, the job's communicator and two parts of it. An
 // endpoint of efa's pins its receive queue when it is first polled: about 8,192 packets (a card's max_rq_wr by its
 // max_rq_sge, rounded down to a power of two) of 8,928 bytes and their headers. An estimate, of no card of ours.
-TEST_CASE("endpoints and pinned bytes of a rank on P5, by calculation") {
+TEST_CASE("endpoints and pinned bytes of a rank on P5, by calculation", "[own_fabric]") {
   constexpr int kHostCards = 32, kOwn = kHostCards / 8, kCommunicators = 3;
   constexpr int64_t kPinned = int64_t{8192} * (8928 + 48);
   struct Row {

@@ -28,7 +28,7 @@ absl::Status Within(absl::Duration limit, absl::Time fault) {
 }
 
 TEST_CASE("a killed peer fails a receive within seconds, by name, number and step") {
-  for (const BackendPreference backend : testing::kBackends) {
+  for (const BackendPreference backend : testing::Backends()) {
     const auto outcomes = RunRanks(2, absl::Seconds(40), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(30)}));
       comm->SetErrorContext([] { return "step 5"; });
@@ -54,7 +54,7 @@ TEST_CASE("a killed peer fails a receive within seconds, by name, number and ste
 }
 
 TEST_CASE("a peer that left is named at once, and others that left do not matter") {
-  for (const BackendPreference backend : testing::kBackends) {
+  for (const BackendPreference backend : testing::Backends()) {
     const auto outcomes = RunRanks(3, absl::Seconds(30), [&backend](const World& world) -> absl::Status {
       DISTILL_ASSIGN_OR_RETURN(const auto comm, Join(world, {.backend = backend, .timeout = absl::Seconds(20)}));
       DISTILL_RETURN_IF_ERROR(comm->Barrier());

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <new>
+#include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -48,6 +49,16 @@ struct MeetingPoint {
 
 MeetingPoint meeting_point;  // this process's own
 
+struct Preparation {
+  std::function<void()> here = [] {};
+  std::function<absl::Status(const World&)> there = [](const World&) { return absl::OkStatus(); };
+};
+
+Preparation& ThePreparation() {
+  static Preparation preparation;  // made when it is first wanted: other files' static objects set it
+  return preparation;
+}
+
 class Arrivals {
  public:
   explicit Arrivals(int jobs) : bytes_(static_cast<size_t>(jobs) * sizeof(std::atomic<int>)) {
@@ -70,7 +81,8 @@ class Arrivals {
   for (const int caught : {SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS, SIGTERM, SIGINT}) signal(caught, SIG_DFL);
   setenv("DISTILL_LOG_LEVEL", "error", 0);
   SetIdentity({world.rank, world.world_size, world.host});
-  const absl::Status status = body(world);
+  absl::Status status = ThePreparation().there(world);
+  if (status.ok()) status = body(world);
   const std::string text = status.ok() ? "+" : EncodeStatus(status);
   const bool written = write(pipe, text.data(), text.size()) == static_cast<ssize_t>(text.size());
   _exit(written ? 0 : 3);
@@ -127,6 +139,10 @@ void Bury(Child& child, RankOutcome& outcome) {
 
 }  // namespace
 
+void PrepareRanks(std::function<void()> here, std::function<absl::Status(const World&)> there) {
+  ThePreparation() = {std::move(here), std::move(there)};
+}
+
 void RefuseThreads() {
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -169,6 +185,7 @@ std::vector<RankOutcome> RunRanks(int world_size, absl::Duration limit,
 
 std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Duration limit,
                                               const std::function<absl::Status(int job, const World&)>& body) {
+  ThePreparation().here();
   const absl::Time start = absl::Now();
   std::vector<Child> children(static_cast<size_t>(jobs * world_size));
   std::vector<RankOutcome> outcomes(children.size());

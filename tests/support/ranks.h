@@ -35,6 +35,10 @@ std::vector<RankOutcome> RunRanks(int world_size, absl::Duration limit,
 std::vector<std::vector<RankOutcome>> RunJobs(int jobs, int world_size, absl::Duration limit,
                                               const std::function<absl::Status(int job, const World&)>& body);
 
+// For all ranks from here on: `here` runs in this process before they are forked, `there` in each of them before its
+// body, which does not run where that fails.
+void PrepareRanks(std::function<void()> here, std::function<absl::Status(const World&)> there);
+
 // From a body: blocks until every rank of its job is here, beside the communicator that is tested. A collective is over
 // on one rank before it is on all, so a rank that is killed right behind it may be lost in the middle of the others'.
 // DeadlineExceeded when they have not come within 2 minutes.
