@@ -151,7 +151,7 @@ int64_t PeakKibibytes() {
   return -1;
 }
 
-TEST_CASE("a reduce-scatter along the ring takes the room of a few chunks, however long the blocks are") {
+TEST_CASE("a reduce-scatter along the ring takes the room of a few chunks, however long the blocks are", "[memory]") {
   constexpr int64_t kCount = 6'000'011;
   const auto value = [](int rank, int64_t i) { return static_cast<float>((i * 7 + rank * 3) % 61); };
   CHECK(RunWith(AlgorithmPreference::kRing, 3, [&](Communicator& comm) -> absl::Status {
