@@ -9,6 +9,7 @@
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
+#include "tests/comm/efa_like_ranks.h"
 #include "tests/comm/join.h"
 #include "tests/comm/load_fabric.h"
 #include "tests/comm/random_schedule.h"
@@ -54,7 +55,7 @@ TEST_CASE("every algorithm gives what one process computes, for every type, oper
       CAPTURE(FieldText(algorithm), ranks);
       CHECK(RunWith(algorithm, ranks, [](Communicator& comm) { return testing::CheckAllReduces(comm, {}); }) == "");
     }
-    for (const int ranks : {5, 6, 7, 8}) {
+    for (const int ranks : testing::RanksToTry({5, 6, 7, 8})) {
       CAPTURE(FieldText(algorithm), ranks);
       CHECK(RunWith(algorithm, ranks, [](Communicator& comm) {
               return testing::CheckAllReduces(comm,
@@ -72,7 +73,7 @@ TEST_CASE("trees give what one process computes, for every type, root and count"
       CAPTURE(FieldText(algorithm), ranks);
       CHECK(RunWith(algorithm, ranks, [](Communicator& comm) { return testing::CheckRooted(comm, {}); }) == "");
     }
-    for (const int ranks : {5, 6, 7, 8, 9}) {
+    for (const int ranks : testing::RanksToTry({5, 6, 7, 8, 9})) {
       CAPTURE(FieldText(algorithm), ranks);
       CHECK(RunWith(algorithm, ranks, [](Communicator& comm) -> absl::Status {
               DISTILL_RETURN_IF_ERROR(testing::CheckRooted(

@@ -5,6 +5,7 @@
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
 #include "tests/comm/collectives_grid.h"
+#include "tests/comm/efa_like_ranks.h"
 #include "tests/comm/load_fabric.h"
 #include "tests/support/catch.h"
 #include "tests/support/ranks.h"
@@ -42,7 +43,7 @@ TEST_CASE("every collective is exact over shared memory", "[one_host]") {
 
 TEST_CASE("every collective is exact over the fabric") {
   for (const int ranks : {1, 2, 3, 4}) CHECK(RunOver(BackendPreference::kFabric, ranks, WholeGrid) == "");
-  for (const int ranks : {5, 6, 7, 8}) {
+  for (const int ranks : testing::RanksToTry({5, 6, 7, 8})) {
     CHECK(RunOver(BackendPreference::kFabric, ranks, [](Communicator& comm) {
             DISTILL_RETURN_IF_ERROR(
                 testing::CheckCollectives(comm, {.counts = {3, 1009}, .dtypes = {DType::kBFloat16, DType::kInt64}}));
