@@ -29,10 +29,10 @@ std::string FabricCommunicator::DescribeFabric() const {
                       endpoint.is_shared() ? "; shared with other communicators" : "");
 }
 
-void FabricCommunicator::Close(bool in_order) {
+void FabricCommunicator::Close() {
   if (progress_ == nullptr) return;
   (void)progress_->Run([&] {
-    in_order ? progress_->endpoint().Leave() : progress_->endpoint().Withdraw();
+    progress_->endpoint().Withdraw();
     collectives_.Close();
     calls_.regions()->Clear();
     return absl::OkStatus();

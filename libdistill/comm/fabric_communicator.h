@@ -25,7 +25,7 @@ class FabricCommunicator : public CommBackend {
   // Whoever is still in a call hears that this rank has done its part in it.
   ~FabricCommunicator() override {
     if (calls_.rendezvous() != nullptr) calls_.rendezvous()->NoteFinishedCalls(calls_.number());
-    Close(/*in_order=*/true);
+    Close();
   }
 
   absl::string_view backend() const override { return "fabric"; }
@@ -46,7 +46,7 @@ class FabricCommunicator : public CommBackend {
   absl::StatusOr<std::unique_ptr<Communicator>> DoSplit(const SplitPart& part) override;
   // On the progress thread.
   absl::Status OnCallThread(absl::FunctionRef<absl::Status()> call) override;
-  void Abandon(const absl::Status&) override { Close(/*in_order=*/false); }
+  void Abandon(const absl::Status&) override { Close(); }
   bool asks_who_is_late() const override { return true; }
 
  private:
@@ -66,8 +66,8 @@ class FabricCommunicator : public CommBackend {
   std::string DescribeFabric() const;
 
   // Ends what is under way, then the registrations, of memory that may outlive this, then the endpoint and its thread:
-  // nothing writes to the caller's buffers from then on. `in_order`: the last call has ended well.
-  void Close(bool in_order);
+  // nothing writes to the caller's buffers from then on.
+  void Close();
 
   const SplitSeed seed_;
   const FabricWriting writing_;

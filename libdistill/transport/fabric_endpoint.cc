@@ -52,7 +52,7 @@ void* FabricMemory::descriptor(size_t rail) const {
 FabricEndpoint::FabricEndpoint() : channel_(std::make_unique<FabricChannel>()), news_(std::make_unique<FabricNews>()) {}
 
 FabricEndpoint::~FabricEndpoint() {
-  if (shared_ != nullptr) Leave();
+  if (shared_ != nullptr) Withdraw();
 }
 
 absl::StatusOr<std::unique_ptr<FabricEndpoint>> FabricEndpoint::Create(const FabricOptions& options) {
@@ -200,9 +200,9 @@ absl::Status FabricEndpoint::CheckOpen() const {
   return withdrawn_ ? absl::UnavailableError("the fabric's endpoint was closed after an error") : absl::OkStatus();
 }
 
-void FabricEndpoint::End(bool peers_may_write) {
+void FabricEndpoint::Withdraw() {
   if (std::exchange(withdrawn_, true)) return;
-  shared_->Remove(channel_.get(), peers_may_write);
+  shared_->Remove(channel_.get(), peers_may_write_);
 }
 
 absl::StatusOr<bool> FabricEndpoint::Poll() {

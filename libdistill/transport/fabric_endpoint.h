@@ -171,9 +171,7 @@ class FabricEndpoint : public MessageEndpoint {
   // Ends all operations, without a completion: after that the provider no longer touches their buffers. Nothing can be
   // sent, received or polled from then on. Endpoints that share the rails continue where all operations could be taken
   // back within a second, none has failed, and peers may not write; else they end, too.
-  void Withdraw() override { End(peers_may_write_); }
-  // The same where all calls have ended in order: no peer writes any more.
-  void Leave() { End(/*peers_may_write=*/false); }
+  void Withdraw() override;
 
   // Of its thread: whether it polls while it is not in a call, for all that share the rails. `in_call`: it begins one.
   bool serves(bool in_call);
@@ -190,7 +188,6 @@ class FabricEndpoint : public MessageEndpoint {
   FabricEndpoint();
   // With so many rails at most, the first ones (0: all). False: they cannot be shared.
   absl::StatusOr<bool> Open(std::shared_ptr<SharedRails> shared, int max_rails);
-  void End(bool peers_may_write);
   absl::Status CheckOpen() const;
   FabricDomain& RailAt(size_t rail) const;
   size_t RailOf(uint64_t tag) const { return static_cast<size_t>(tag % rails_.size()); }

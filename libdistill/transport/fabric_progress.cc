@@ -102,13 +102,13 @@ void FabricProgress::AwaitWork() {
       found = polled.ok() && *polled;
     }
     nap = found ? kShortestNap : std::min(2 * nap, kLongestNap);
-    if (!found) Sleep(endpoint_->wakes() || !polls || !broken_.ok() ? kLongestSleep : nap, serves && broken_.ok());
+    if (!found) Sleep(endpoint_->wakes() || !polls || !broken_.ok() ? kLongestSleep : nap, polls && broken_.ok());
   }
 }
 
-void FabricProgress::Sleep(absl::Duration limit, bool serves) {
+void FabricProgress::Sleep(absl::Duration limit, bool polls) {
   asleep_.store(true, std::memory_order_seq_cst);
-  if (state_.load(std::memory_order_seq_cst) == kIdle) endpoint_->SleepFor(limit, wake_, serves);
+  if (state_.load(std::memory_order_seq_cst) == kIdle) endpoint_->SleepFor(limit, wake_, polls);
   asleep_.store(false, std::memory_order_relaxed);
   uint64_t count = 0;
   (void)!read(wake_, &count, sizeof(count));  // nothing there is as good

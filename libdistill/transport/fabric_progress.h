@@ -45,7 +45,7 @@ class FabricProgress {
       : endpoint_(std::move(endpoint)), spins_(spins) {}
   void Serve();
   void AwaitWork();
-  void Sleep(absl::Duration limit, bool serves);
+  void Sleep(absl::Duration limit, bool polls);
   void Hand(State state);
   bool SpinWhile(State state) const;
 

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
+#include <rdma/fi_errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -47,7 +48,9 @@ absl::StatusOr<std::shared_ptr<SharedRails>> SharedRails::Open(const FabricOptio
 absl::StatusOr<size_t> SharedRails::Add(FabricChannel* channel) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const bool is_first = given_ == 0;
-  if (!failed_.ok() || given_ == kMostChannels || (!is_first && !in_use_)) return size_t{0};
+  // There an endpoint stays open while anything is registered, so that closing it would end nothing.
+  const bool is_bound = (rails_[0]->info->domain_attr->mr_mode & FI_MR_ENDPOINT) != 0;
+  if (!failed_.ok() || given_ == kMostChannels || (!is_first && (!in_use_ || is_bound))) return size_t{0};
   channel->number = static_cast<uint8_t>(given_++);
   channels_.push_back(channel);
   if (channels_.size() == 1) return rails_.size();
@@ -126,6 +129,7 @@ void SharedRails::BoundSendBuffers(size_t rail, const std::vector<std::string>& 
 absl::StatusOr<long> SharedRails::Begin(FabricChannel& channel, FabricOperation* operation,
                                         absl::FunctionRef<long(FabricDomain&)> start) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!failed_.ok() && !channel.news.empty()) return -FI_EAGAIN;  // its own error comes first
   DISTILL_RETURN_IF_ERROR(failed_);
   operation->channel = &channel;
   const long rc = start(*operation->rail);

@@ -81,9 +81,9 @@ class SharedRails {
   bool wakes() const;
 
   // Until Remove. How many rails there are; 0 where the channel cannot share them: they are closed, or have failed, or
-  // the first channel has not called Use yet, or all 256 numbers were given. None is given twice: a message that nobody
-  // waits for any more stays in the provider, and would reach whoever had its number next. ResourceExhausted: no file
-  // descriptor.
+  // the first channel has not called Use yet, or registrations are bound to the endpoint (FI_MR_ENDPOINT), or all 256
+  // numbers were given. None is given twice: a message that nobody waits for any more stays in the provider, and would
+  // reach whoever had its number next. ResourceExhausted: no file descriptor.
   [[nodiscard]] absl::StatusOr<size_t> Add(FabricChannel* channel);
   // Takes back what the channel has under way: from then on nothing reads or writes its buffers. Closes the rails where
   // that cannot be done, where an operation has failed, or where `peers_may_write` into the channel's memory; and where
@@ -98,7 +98,7 @@ class SharedRails {
   void BoundSendBuffers(size_t rail, const std::vector<std::string>& addresses, size_t own);
 
   // Starts the channel's operation by `start`, whose code of libfabric's it returns; it is under way if that is 0.
-  // Unavailable: the rails are closed.
+  // Unavailable: the rails are closed. -FI_EAGAIN also where they are, and the channel has news.
   [[nodiscard]] absl::StatusOr<long> Begin(FabricChannel& channel, FabricOperation* operation,
                                            absl::FunctionRef<long(FabricDomain&)> start);
   // Polls all rails, and moves the channel's news to `news`, which is empty. An error is one of the rails themselves,
