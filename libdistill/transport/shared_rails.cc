@@ -215,7 +215,7 @@ void SharedRails::Sleep(FabricChannel& channel, absl::Duration limit, int other,
   const std::lock_guard<std::mutex> lock(mutex_);
   channel.asleep = false;
   uint64_t count = 0;
-  if (channel.wake >= 0) (void)!read(channel.wake, &count, sizeof(count));  // nothing there is as good
+  if (channel.wake >= 0) (void)!read(channel.wake, &count, sizeof(count));  // it may be empty
 }
 
 }  // namespace distill

@@ -76,7 +76,6 @@ class SharedRails {
   const std::string& host() const { return host_; }
   double gigabytes_per_second() const { return gigabytes_per_second_; }
   FabricDomain& rail(size_t i) const { return *rails_[i]; }
-  size_t size() const { return rails_.size(); }
   // Whether the provider says when there is something to poll.
   bool wakes() const;
 
