@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <fstream>
-#include <iterator>
 #include <vector>
 
 #include "absl/strings/escaping.h"
@@ -20,15 +19,22 @@
 namespace distill {
 namespace {
 
-std::string HashOf(absl::string_view bytes) {
-  const XXH128_hash_t digest = XXH3_128bits(bytes.data(), bytes.size());
+std::string HexOf(const XXH128_hash_t& digest) {
   return absl::StrCat(absl::Hex(digest.high64, absl::kZeroPad16), absl::Hex(digest.low64, absl::kZeroPad16));
 }
 
+// Piece by piece: programs are tens of megabytes, and every rank asks.
 std::string HashOfProgram() {
   std::ifstream file("/proc/self/exe", std::ios::binary);
-  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return bytes.empty() ? "unknown" : HashOf(bytes);
+  std::vector<char> piece(1 << 20);
+  XXH3_state_t state;
+  XXH3_128bits_reset(&state);
+  bool empty = true;
+  while (file.read(piece.data(), static_cast<std::streamsize>(piece.size())), file.gcount() > 0) {
+    XXH3_128bits_update(&state, piece.data(), static_cast<size_t>(file.gcount()));
+    empty = false;
+  }
+  return empty ? "unknown" : HexOf(XXH3_128bits_digest(&state));
 }
 
 // Of one loaded object (man 5 elf, "Notes"). LibTorch's wheels have none: then a hash of where its segments lie and how
@@ -49,7 +55,7 @@ std::string BuildIdOf(const dl_phdr_info& object) {
       note = value + (head->n_descsz + 3) / 4 * 4;
     }
   }
-  return HashOf({reinterpret_cast<const char*>(object.dlpi_phdr), object.dlpi_phnum * sizeof(ElfW(Phdr))});
+  return HexOf(XXH3_128bits(object.dlpi_phdr, object.dlpi_phnum * sizeof(ElfW(Phdr))));
 }
 
 int NoteLibrary(dl_phdr_info* object, size_t, void* found) {
