@@ -7,14 +7,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "bench/allreduce/signal.h"
 #include "bench/allreduce/sweep.h"
+#include "bench/arguments.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/identity.h"
@@ -174,14 +175,14 @@ absl::Status Bench(BackendPreference backend, const std::vector<int64_t>& sizes,
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("All-reduce of float32 sums, verified, then timed");
+  distill::Arguments arguments("All-reduce of float32 sums, verified, then timed");
   std::string backend = "auto";
   std::vector<int64_t> sizes = {1 << 10, 1 << 14, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26, 1 << 28};
-  app.add_option("--backend", backend)->check(CLI::IsMember({"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"}));
-  app.add_option("--sizes", sizes, "bytes")->delimiter(',')->check(CLI::Range(int64_t{4}, int64_t{1} << 34));
+  arguments.Add("--backend", backend).OneOf({"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"});
+  arguments.Add("--sizes", sizes, "bytes").Between(int64_t{4}, int64_t{1} << 34);
   int64_t total_bytes = int64_t{1} << 28;
-  app.add_option("--total", total_bytes, "bytes to reduce at each size, in 10 to 1000 calls");
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("--total", total_bytes, "bytes to reduce at each size, in 10 to 1000 calls");
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   distill::BackendPreference asked = {};
   distill::ParseField(backend, asked);
   const absl::Status status = distill::Bench(asked, sizes, total_bytes);

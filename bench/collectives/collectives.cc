@@ -10,11 +10,12 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/arguments.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/identity.h"
 #include "libdistill/core/status_macros.h"
@@ -179,17 +180,17 @@ absl::Status Bench(const std::vector<std::string>& names, const std::vector<int6
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("Every collective, verified, then timed");
+  distill::Arguments arguments("Every collective, verified, then timed");
   std::vector<std::string> names, known;
   for (const distill::Operation& operation : distill::kOperations) known.push_back(operation.name);
-  app.add_option("--operations", names, "which (default: all)")->delimiter(',')->check(CLI::IsMember(known));
+  arguments.Add("--operations", names, "which (default: all)").OneOf(known);
   std::vector<int64_t> sizes = {1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24};
-  app.add_option("--sizes", sizes, "bytes")->delimiter(',')->check(CLI::Range(int64_t{4}, int64_t{1} << 34));
+  arguments.Add("--sizes", sizes, "bytes").Between(int64_t{4}, int64_t{1} << 34);
   int64_t total_bytes = int64_t{1} << 26;
-  app.add_option("--total", total_bytes, "bytes to move at each size, in 7 to 300 calls");
+  arguments.Add("--total", total_bytes, "bytes to move at each size, in 7 to 300 calls");
   std::string type = "float32";
-  app.add_option("--type", type, "of the elements")->check(CLI::IsMember({"float32", "bfloat16"}));
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("--type", type, "of the elements").OneOf({"float32", "bfloat16"});
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   const absl::Status status = distill::Bench(names.empty() ? known : names, sizes, type, total_bytes);
   if (!status.ok()) std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());
   return status.ok() ? 0 : 1;

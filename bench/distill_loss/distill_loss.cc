@@ -11,13 +11,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "bench/arguments.h"
 #include "bench/machine.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/status_macros.h"
@@ -210,23 +211,22 @@ absl::Status Bench(const Case& c) {
 int main(int argc, char** argv) {
   distill::PrepareProcess();
   distill::UseLargePages();  // as programs that train have it
-  CLI::App app("Head and distillation loss: time and memory");
+  distill::Arguments arguments("Head and distillation loss: time and memory");
   distill::Case c;
-  app.add_option("--tokens", c.tokens)->check(CLI::PositiveNumber);
-  app.add_option("--vocabulary", c.vocabulary)->check(CLI::PositiveNumber);
-  app.add_option("--student", c.student, "hidden size")->check(CLI::PositiveNumber);
-  app.add_option("--teacher", c.teacher, "hidden size")->check(CLI::PositiveNumber);
-  app.add_option("--chunk_tokens", c.chunk_tokens)->check(CLI::PositiveNumber);
-  app.add_option("--beta", c.beta, "0: forward KL, 1: reverse KL, between: Jensen-Shannon")
-      ->check(CLI::Range(0.0, 1.0));
+  arguments.Add("--tokens", c.tokens).Positive();
+  arguments.Add("--vocabulary", c.vocabulary).Positive();
+  arguments.Add("--student", c.student, "hidden size").Positive();
+  arguments.Add("--teacher", c.teacher, "hidden size").Positive();
+  arguments.Add("--chunk_tokens", c.chunk_tokens).Positive();
+  arguments.Add("--beta", c.beta, "0: forward KL, 1: reverse KL, between: Jensen-Shannon").Share();
   std::vector<std::string> names;
   for (const auto& each : distill::NamesOf(distill::Divergence())) names.push_back(each.name);
-  app.add_option("--divergence", c.divergence, "by its name; empty: what --beta says")->check(CLI::IsMember(names));
-  app.add_option("--device", c.device, "cpu, or cuda");
-  app.add_flag("--bf16", c.bf16);
-  app.add_option("--repetitions", c.repetitions, "that are timed, after one that is not")->check(CLI::PositiveNumber);
-  app.add_flag("--without_memory", c.without_memory, "times alone");
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("--divergence", c.divergence, "by its name; empty: what --beta says").OneOf(names);
+  arguments.Add("--device", c.device, "cpu, or cuda");
+  arguments.AddFlag("--bf16", c.bf16);
+  arguments.Add("--repetitions", c.repetitions, "that are timed, after one that is not").Positive();
+  arguments.AddFlag("--without_memory", c.without_memory, "times alone");
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   const absl::Status status = distill::CatchTorch([&] { return distill::Bench(c); });
   if (status.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());

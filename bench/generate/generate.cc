@@ -10,11 +10,12 @@
 #include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/arguments.h"
 #include "libdistill/core/random.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/nn/decoder.h"
@@ -137,15 +138,15 @@ absl::Status Bench(const Case& c) {
 int main(int argc, char** argv) {
   distill::PrepareProcess();
   distill::UseLargePages();  // as distill_llm --generate has it
-  CLI::App app("Greedy answers: tokens/s");
+  distill::Arguments arguments("Greedy answers: tokens/s");
   distill::Case c;
-  app.add_option("--folder", c.folder)->required();
-  app.add_flag("--make", c.make, "the model and the prompts");
-  app.add_flag("--bf16", c.bf16);
-  app.add_option("--rows", c.rows)->check(CLI::Range(1, 16));
-  app.add_option("--new_tokens", c.new_tokens)->check(CLI::Range(2, 4096));
-  app.add_option("--repetitions", c.repetitions, "of which the best counts")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("--folder", c.folder).Required();
+  arguments.AddFlag("--make", c.make, "the model and the prompts");
+  arguments.AddFlag("--bf16", c.bf16);
+  arguments.Add("--rows", c.rows).Between(1, 16);
+  arguments.Add("--new_tokens", c.new_tokens).Between(2, 4096);
+  arguments.Add("--repetitions", c.repetitions, "of which the best counts").Positive();
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   const absl::Status status = distill::CatchTorch([&] { return distill::Bench(c); });
   if (status.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());

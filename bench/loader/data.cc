@@ -10,14 +10,15 @@
 #include <cstdio>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
+#include "bench/arguments.h"
 #include "libdistill/core/random.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/chat_dataset.h"
@@ -157,25 +158,24 @@ absl::Status Shuffle(int64_t samples) {
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("How fast data sets are read");
-  app.require_subcommand(1);
+  distill::Arguments arguments("How fast data sets are read");
   std::string path, tokenizer, cache;
   int64_t threads = 1, count = 64, samples = 1000000000;
-  CLI::App* const rows = app.add_subcommand("rows");
-  CLI::App* const tokens = app.add_subcommand("tokens");
-  CLI::App* const trials = app.add_subcommand("trials");
-  CLI::App* const shuffle = app.add_subcommand("shuffle");
-  shuffle->add_option("--samples", samples)->check(CLI::PositiveNumber);
-  for (CLI::App* command : {rows, tokens, trials}) command->add_option("file", path)->required();
-  for (CLI::App* command : {rows, trials}) command->add_option("--threads", threads)->check(CLI::PositiveNumber);
-  tokens->add_option("--tokenizer", tokenizer)->required();
-  tokens->add_option("--cache", cache)->required();
-  trials->add_option("--count", count)->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
-  const absl::Status status = rows->parsed()     ? distill::ReadRows(path, threads)
-                              : tokens->parsed() ? distill::MakeTokens(path, tokenizer, cache)
-                              : trials->parsed() ? distill::ReadTrials(path, count, threads)
-                                                 : distill::Shuffle(samples);
+  distill::Arguments rows = arguments.AddCommand("rows");
+  distill::Arguments tokens = arguments.AddCommand("tokens");
+  distill::Arguments trials = arguments.AddCommand("trials");
+  distill::Arguments shuffle = arguments.AddCommand("shuffle");
+  shuffle.Add("--samples", samples).Positive();
+  for (distill::Arguments* command : {&rows, &tokens, &trials}) command->Add("file", path).Required();
+  for (distill::Arguments* command : {&rows, &trials}) command->Add("--threads", threads).Positive();
+  tokens.Add("--tokenizer", tokenizer).Required();
+  tokens.Add("--cache", cache).Required();
+  trials.Add("--count", count).Positive();
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
+  const absl::Status status = rows.asked()     ? distill::ReadRows(path, threads)
+                              : tokens.asked() ? distill::MakeTokens(path, tokenizer, cache)
+                              : trials.asked() ? distill::ReadTrials(path, count, threads)
+                                               : distill::Shuffle(samples);
   if (status.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", status.ToString().c_str());
   return 1;

@@ -4,13 +4,14 @@
 //   build/bin/bench_trial_job FILE OUTPUT_DIR [--steps N] [--rows N] [--hidden N] [--cache_blocks N]
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include <ATen/ops/ctc_loss.h>
 
-#include "CLI/CLI.hpp"
 #include "absl/time/time.h"
+#include "bench/arguments.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/collate.h"
 #include "libdistill/data/data_sharder.h"
@@ -74,15 +75,15 @@ absl::Status TrainJob(RunContext& run, const JobOptions& options) {
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("A training job over trials of an HDF5 file");
+  distill::Arguments arguments("A training job over trials of an HDF5 file");
   distill::JobOptions options;
-  app.add_option("file", options.file, "on a disk, or s3://")->required();
-  app.add_option("output_dir", options.output_dir, "for metrics.jsonl")->required();
-  app.add_option("--steps", options.steps)->check(CLI::PositiveNumber);
-  app.add_option("--rows", options.rows, "of a step")->check(CLI::PositiveNumber);
-  app.add_option("--hidden", options.hidden, "units of each of the two layers")->check(CLI::PositiveNumber);
-  app.add_option("--cache_blocks", options.cache_blocks, "of 1 MiB")->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("file", options.file, "on a disk, or s3://").Required();
+  arguments.Add("output_dir", options.output_dir, "for metrics.jsonl").Required();
+  arguments.Add("--steps", options.steps).Positive();
+  arguments.Add("--rows", options.rows, "of a step").Positive();
+  arguments.Add("--hidden", options.hidden, "units of each of the two layers").Positive();
+  arguments.Add("--cache_blocks", options.cache_blocks, "of 1 MiB").Positive();
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   distill::RunOptions run;
   run.device = distill::DeviceChoice::kCpu;
   return distill::Run(run, [&](distill::RunContext& context) { return distill::TrainJob(context, options); });

@@ -6,12 +6,13 @@
 #include <cstdio>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/arguments.h"
 #include "libdistill/core/random.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/data/loader.h"
@@ -112,14 +113,14 @@ absl::Status Run(int64_t steps, double read_ms, const std::vector<int64_t>& work
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("Samples a second that a Loader hands out to a step that takes no time");
+  distill::Arguments arguments("Samples a second that a Loader hands out to a step that takes no time");
   int64_t steps = 2000;
   double read_ms = 20;
   std::vector<int64_t> workers = {0, 1, 2, 4, 8};
-  app.add_option("--steps", steps, "of 32 samples each; a two-hundredth of them out of the slow store");
-  app.add_option("--read_ms", read_ms, "how long the slow store takes for a sample");
-  app.add_option("--workers", workers, "numbers of threads")->delimiter(',');
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("--steps", steps, "of 32 samples each; a two-hundredth of them out of the slow store");
+  arguments.Add("--read_ms", read_ms, "how long the slow store takes for a sample");
+  arguments.Add("--workers", workers, "numbers of threads");
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   const absl::Status status = distill::Run(steps, read_ms, workers);
   if (status.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", status.ToString().c_str());

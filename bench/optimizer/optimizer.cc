@@ -13,9 +13,10 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
+#include <optional>
 #include <vector>
 
-#include "CLI/CLI.hpp"
+#include "bench/arguments.h"
 #include "libdistill/core/vectors.h"
 #include "libdistill/optim/update_runs.h"
 #include "libdistill/tensor/parallel.h"
@@ -123,12 +124,11 @@ void Bench(int64_t elements, bool has_working, int rounds) {
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("AdamW: the sweep, LibTorch's fused kernel, and the memory traffic alone");
+  distill::Arguments arguments("AdamW: the sweep, LibTorch's fused kernel, and the memory traffic alone");
   int64_t elements = 64 << 20;
   int rounds = 5;
-  app.add_option("--elements", elements)->check(CLI::PositiveNumber);
-  app.add_option("--rounds", rounds, "of all three in turn; medians, and the best of the limit")
-      ->check(CLI::PositiveNumber);
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("--elements", elements).Positive();
+  arguments.Add("--rounds", rounds, "of all three in turn; medians, and the best of the limit").Positive();
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   for (const bool has_working : {false, true}) distill::Bench(elements, has_working, rounds);
 }

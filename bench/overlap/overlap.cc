@@ -11,10 +11,11 @@
 #include <chrono>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/arguments.h"
 #include "bench/distilbert.h"
 #include "libdistill/comm/agree.h"
 #include "libdistill/comm/create.h"
@@ -177,15 +178,16 @@ absl::Status Bench(RunContext& run, const Settings& settings) {
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("A backward pass of 67 million parameters, with and without the communication of its gradients");
+  distill::Arguments arguments(
+      "A backward pass of 67 million parameters, with and without the communication of its gradients");
   distill::Settings settings;
-  app.add_option("--rounds", settings.rounds)->check(CLI::Range(1, 1000));
-  app.add_option("--rows", settings.rows, "of 128 tokens each, a rank")->check(CLI::Range(1, 1024));
+  arguments.Add("--rounds", settings.rounds).Between(1, 1000);
+  arguments.Add("--rows", settings.rows, "of 128 tokens each, a rank").Between(1, 1024);
   std::string compression = "none";
-  app.add_option("--gradient_compression", compression)->check(CLI::IsMember({"none", "bf16"}));
-  app.add_option("--bucket_bytes", settings.bucket_bytes);
-  app.add_flag("--dense", settings.dense, "every word has a gradient");
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("--gradient_compression", compression).OneOf({"none", "bf16"});
+  arguments.Add("--bucket_bytes", settings.bucket_bytes);
+  arguments.AddFlag("--dense", settings.dense, "every word has a gradient");
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   distill::ParseField(compression, settings.compression);
   return distill::Run({.device = distill::DeviceChoice::kCpu},
                       [&](distill::RunContext& run) { return distill::Bench(run, settings); });

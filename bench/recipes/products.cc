@@ -8,17 +8,18 @@
 #include <chrono>
 #include <cstdio>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <torch/torch.h>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
+#include "bench/arguments.h"
 #include "libdistill/core/status_macros.h"
 
 namespace distill {
@@ -93,12 +94,12 @@ absl::StatusOr<double> Milliseconds(const std::vector<std::string>& texts, torch
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("A step's matrix products by themselves");
+  distill::Arguments arguments("A step's matrix products by themselves");
   std::vector<std::string> products;
   bool bf16 = false;
-  app.add_option("products", products, "[BATCH@]ROWSxINxOUT[*COUNT][:forward]")->required();
-  app.add_flag("--bf16", bf16, "of bfloat16");
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("products", products, "[BATCH@]ROWSxINxOUT[*COUNT][:forward]").Required();
+  arguments.AddFlag("--bf16", bf16, "of bfloat16");
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   const absl::StatusOr<double> ms = distill::Milliseconds(products, bf16 ? torch::kBFloat16 : torch::kFloat32);
   if (!ms.ok()) std::fprintf(stderr, "error: %s\n", std::string(ms.status().message()).c_str());
   if (ms.ok()) std::printf("JSON {\"products_ms\": %.3f}\n", *ms);

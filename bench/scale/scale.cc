@@ -10,11 +10,12 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/arguments.h"
 #include "bench/scale/fabric_messages.h"
 #include "bench/scale/rank.h"
 #include "libdistill/core/status_macros.h"
@@ -86,15 +87,15 @@ int Main(const ScaleOptions& options, bool forks, bool until_lost) {
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("How a job grows with its ranks");
+  distill::Arguments arguments("How a job grows with its ranks");
   distill::ScaleOptions options;
   bool forks = false, until_lost = false;
   double timeout_seconds = 120;
-  app.add_option("--bytes", options.bytes, "of a call")->check(CLI::Range(int64_t{8}, int64_t{1} << 30));
-  app.add_option("--timeout", timeout_seconds, "of the meeting and of a call, in seconds")->check(CLI::PositiveNumber);
-  app.add_flag("--fork", forks, "be a host: start all of its ranks");
-  app.add_flag("--until-lost", until_lost, "make all-reduces until one fails");
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("--bytes", options.bytes, "of a call").Between(int64_t{8}, int64_t{1} << 30);
+  arguments.Add("--timeout", timeout_seconds, "of the meeting and of a call, in seconds").Positive();
+  arguments.AddFlag("--fork", forks, "be a host: start all of its ranks");
+  arguments.AddFlag("--until-lost", until_lost, "make all-reduces until one fails");
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   options.timeout = absl::Seconds(timeout_seconds);
   return distill::Main(options, forks, until_lost);
 }

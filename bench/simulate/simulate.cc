@@ -1,11 +1,12 @@
 // Collectives on clusters that are not there, in virtual time (libdistill/simulate/): a line for each cluster, number
 // of hosts, operation and size. Nothing here is measured. `bench/run simulate` starts it.
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/arguments.h"
 #include "libdistill/core/status_macros.h"
 #include "libdistill/simulate/cluster.h"
 
@@ -76,14 +77,14 @@ absl::Status Bench(const Grid& grid) {
 
 int main(int argc, char** argv) {
   distill::Grid grid;
-  CLI::App app("collectives on clusters that are not there, in virtual time");
-  app.add_option("--clusters", grid.clusters, "p4d, p5")->delimiter(',')->check(CLI::IsMember({"p4d", "p5"}));
-  app.add_option("--hosts", grid.hosts, "of 8 ranks each")->delimiter(',');
-  app.add_option("--operations", grid.operations)->delimiter(',');
-  app.add_option("--sizes", grid.sizes, "bytes, of the result of all ranks")->delimiter(',')->required();
-  app.add_option("--algorithm", grid.algorithm, "between the hosts");
-  app.add_option("--handshake", grid.handshake, "latencies more for messages above 64 KiB");
-  CLI11_PARSE(app, argc, argv);
+  distill::Arguments arguments("collectives on clusters that are not there, in virtual time");
+  arguments.Add("--clusters", grid.clusters, "p4d, p5").OneOf({"p4d", "p5"});
+  arguments.Add("--hosts", grid.hosts, "of 8 ranks each");
+  arguments.Add("--operations", grid.operations);
+  arguments.Add("--sizes", grid.sizes, "bytes, of the result of all ranks").Required();
+  arguments.Add("--algorithm", grid.algorithm, "between the hosts");
+  arguments.Add("--handshake", grid.handshake, "latencies more for messages above 64 KiB");
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   const absl::Status status = distill::Bench(grid);
   if (status.ok()) return 0;
   std::fprintf(stderr, "error: %s\n", std::string(status.message()).c_str());

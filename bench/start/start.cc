@@ -2,10 +2,11 @@
 //
 //   distillrun -np 2 build/bin/bench_start --backend shm
 #include <cstdio>
+#include <optional>
 #include <string>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/arguments.h"
 #include "libdistill/comm/create.h"
 #include "libdistill/core/field_text.h"
 #include "libdistill/core/identity.h"
@@ -31,10 +32,10 @@ absl::Status Start(BackendPreference backend) {
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("From nothing to the first collective");
+  distill::Arguments arguments("From nothing to the first collective");
   std::string backend = "auto";
-  app.add_option("--backend", backend)->check(CLI::IsMember({"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"}));
-  CLI11_PARSE(app, argc, argv);
+  arguments.Add("--backend", backend).OneOf({"auto", "shm", "fabric", "hierarchical", "mpi", "nccl"});
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
   distill::BackendPreference asked = {};
   distill::ParseField(backend, asked);
   const absl::Status status = distill::Start(asked);

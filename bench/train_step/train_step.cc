@@ -11,12 +11,12 @@
 // Verifies the chunked loss against the reference on the first tokens, then times whole steps of the Trainer.
 #include <cmath>
 #include <cstdio>
-#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
-#include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
+#include "bench/arguments.h"
 #include "bench/machine.h"
 #include "bench/train_step/compare.h"
 #include "bench/train_step/recipe.h"
@@ -159,31 +159,29 @@ absl::Status Bench(RunContext& run, const BenchOptions& bench) {
 }  // namespace distill
 
 int main(int argc, char** argv) {
-  CLI::App app("A step of distillation, by recipe");
+  distill::Arguments arguments("A step of distillation, by recipe");
   distill::BenchOptions bench;
   distill::RunOptions run_options;
-  run_options.device = distill::DeviceChoice::kCpu;
-  app.add_option("recipe", bench.recipe, "llm, llm_qwen3, llm_gemma2, llm_7b or distilbert")
-      ->required()
-      ->check(CLI::IsMember({"llm", "llm_qwen3", "llm_gemma2", "llm_7b", "distilbert"}));
-  app.add_flag("--bf16", bench.bf16, "bfloat16 working weights");
-  app.add_option("--device", run_options.device, "cpu (default) or cuda: the rank's GPU")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, distill::DeviceChoice>{
-          {"cpu", distill::DeviceChoice::kCpu}, {"cuda", distill::DeviceChoice::kCuda}}));
-  app.add_flag("--deterministic", run_options.deterministic, "the same bits from run to run");
-  app.add_option("--pin_threads", run_options.pin_threads, "each rank on cores of its own (default: true)");
-  app.add_option("--steps", bench.steps)->check(CLI::Range(3, 1000));
-  app.add_option("--accumulation", bench.accumulation, "micro-batches of a step (default: 1)")
-      ->check(CLI::Range(1, 64));
-  app.add_option("--zero_stage", bench.zero_stage)->check(CLI::Range(0, 3));
-  app.add_flag("--products", bench.products,
-               "time the step's matrix products and one pass over the logits by themselves, too");
-  app.add_flag("--shard_teacher", bench.shard_teacher, "the weights of its blocks over ranks, too");
-  app.add_option("--trace", bench.trace_file,
-                 "write what the CPU and the GPU did in the last step there, for chrome://tracing or Perfetto");
-  app.add_option("--compare", bench.peer_folder,
-                 "what the recipe's peer wrote with --save: repeat its run, compare the losses");
-  CLI11_PARSE(app, argc, argv);
+  std::string device = "cpu";
+  arguments.Add("recipe", bench.recipe, "llm, llm_qwen3, llm_gemma2, llm_7b or distilbert")
+      .Required()
+      .OneOf({"llm", "llm_qwen3", "llm_gemma2", "llm_7b", "distilbert"});
+  arguments.AddFlag("--bf16", bench.bf16, "bfloat16 working weights");
+  arguments.Add("--device", device, "cpu (default) or cuda: the rank's GPU").OneOf({"cpu", "cuda"});
+  arguments.AddFlag("--deterministic", run_options.deterministic, "the same bits from run to run");
+  arguments.Add("--pin_threads", run_options.pin_threads, "each rank on cores of its own (default: true)");
+  arguments.Add("--steps", bench.steps).Between(3, 1000);
+  arguments.Add("--accumulation", bench.accumulation, "micro-batches of a step (default: 1)").Between(1, 64);
+  arguments.Add("--zero_stage", bench.zero_stage).Between(0, 3);
+  arguments.AddFlag("--products", bench.products,
+                    "time the step's matrix products and one pass over the logits by themselves, too");
+  arguments.AddFlag("--shard_teacher", bench.shard_teacher, "the weights of its blocks over ranks, too");
+  arguments.Add("--trace", bench.trace_file,
+                "write what the CPU and the GPU did in the last step there, for chrome://tracing or Perfetto");
+  arguments.Add("--compare", bench.peer_folder,
+                "what the recipe's peer wrote with --save: repeat its run, compare the losses");
+  if (const std::optional<int> code = arguments.Parse(argc, argv)) return *code;
+  run_options.device = device == "cuda" ? distill::DeviceChoice::kCuda : distill::DeviceChoice::kCpu;
   return distill::Run(run_options, [&](distill::RunContext& run) {
     return bench.peer_folder.empty() ? distill::Bench(run, bench)
                                      : distill::CompareWithPeer(run, bench.recipe, bench.peer_folder);
