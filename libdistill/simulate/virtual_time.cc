@@ -1,5 +1,6 @@
 #include "libdistill/simulate/virtual_time.h"
 
+#include <setjmp.h>
 #include <sys/mman.h>
 #include <ucontext.h>
 #include <unistd.h>
@@ -25,19 +26,27 @@ class VirtualTime::Fiber {
     DISTILL_CHECK(stack != MAP_FAILED, "no addresses for a fiber's stack");
     stack_ = static_cast<char*>(stack);
     DISTILL_CHECK(mprotect(stack_, static_cast<size_t>(sysconf(_SC_PAGESIZE)), PROT_NONE) == 0, "no guard page");
-    getcontext(&here_);
-    here_.uc_stack.ss_sp = stack_;
-    here_.uc_stack.ss_size = kStackBytes;
-    here_.uc_link = nullptr;
+    getcontext(&first_);
+    first_.uc_stack.ss_sp = stack_;
+    first_.uc_stack.ss_size = kStackBytes;
+    first_.uc_link = nullptr;
     const auto self = reinterpret_cast<uintptr_t>(this);
-    makecontext(&here_, reinterpret_cast<void (*)()>(&Fiber::Begin), 2, static_cast<unsigned>(self >> 32),
+    makecontext(&first_, reinterpret_cast<void (*)()>(&Fiber::Begin), 2, static_cast<unsigned>(self >> 32),
                 static_cast<unsigned>(self));
   }
   ~Fiber() { munmap(stack_, kStackBytes); }
 
   void Give(std::function<void()> body) { body_ = std::move(body); }
-  void Enter() { swapcontext(&scheduler_, &here_); }
-  void Leave() { swapcontext(&here_, &scheduler_); }
+  // A context is for the first time only: swapcontext asks the kernel for the signal mask each time, which was a third
+  // of a simulation. _setjmp and _longjmp leave signals alone.
+  void Enter() {
+    if (_setjmp(scheduler_) != 0) return;
+    if (!std::exchange(started_, true)) setcontext(&first_);
+    _longjmp(here_, 1);
+  }
+  void Leave() {
+    if (_setjmp(here_) == 0) _longjmp(scheduler_, 1);
+  }
 
  private:
   // makecontext passes ints alone.
@@ -56,7 +65,9 @@ class VirtualTime::Fiber {
 
   VirtualTime& time_;
   char* stack_;
-  ucontext_t here_, scheduler_;
+  bool started_ = false;
+  ucontext_t first_;
+  jmp_buf here_, scheduler_;
   std::function<void()> body_;
 };
 
