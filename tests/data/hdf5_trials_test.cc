@@ -10,13 +10,14 @@
 #include "libdistill/store/files.h"
 #include "libdistill/store/store.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 #include "tests/support/s3.h"
 #include "tests/support/temp_folder.h"
 
 namespace distill::testing {
 namespace {
 
-const std::string kGolden = std::string(DISTILL_BUILD_DIR) + "/golden/hdf5/";
+const std::string kGolden = GoldenFolder() + "/hdf5/";
 const Hdf5TrialsOptions kTrials = {.datasets = {"input_features", "seq_class_ids"},
                                    .attributes = {"seq_len", "sentence_label", "threshold", "no_such"},
                                    .prefix = "trial_"};

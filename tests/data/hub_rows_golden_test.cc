@@ -8,12 +8,13 @@
 #include "libdistill/text/chat_template.h"
 #include "tests/data/byte_tokenizer.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 #include "tests/text/golden_rows.h"
 
 namespace distill {
 namespace {
 
-const std::string kRows = std::string(DISTILL_BUILD_DIR) + "/golden/rows/";
+const std::string kRows = GoldenFolder() + "/rows/";
 
 struct Rendered {
   std::string text;

@@ -10,12 +10,13 @@
 #include "libdistill/data/token_batch.h"
 #include "libdistill/store/files.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 #include "tests/text/golden_rows.h"
 
 namespace distill {
 namespace {
 
-const std::string kGolden = std::string(DISTILL_BUILD_DIR) + "/golden/mlm";
+const std::string kGolden = GoldenFolder() + "/mlm";
 
 struct Text {
   std::string text;

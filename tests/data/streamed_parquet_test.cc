@@ -8,6 +8,7 @@
 #include "libdistill/store/files.h"
 #include "tests/data/streamed_rows.h"
 #include "tests/store/row_files.h"
+#include "tests/support/folders.h"
 
 namespace distill {
 namespace {
@@ -15,7 +16,7 @@ namespace {
 using testing::AsText;
 using testing::TempFolder;
 
-const std::string kGolden = std::string(DISTILL_BUILD_DIR) + "/golden/rows/";
+const std::string kGolden = GoldenFolder() + "/rows/";
 
 // A row as text, its letters as numbers.
 absl::StatusOr<Sample> TextSample(const JsonValue& row) {

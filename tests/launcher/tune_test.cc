@@ -7,12 +7,13 @@
 #include "launcher/options.h"
 #include "libdistill/comm/tuning_file.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 #include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
 
-const std::string kDistillrun = DISTILL_BUILD_DIR "/bin/distillrun";
+const std::string kDistillrun = BuildFolder() + "/bin/distillrun";
 
 TEST_CASE("--tune measures a table that later runs can read") {
   const testing::TempFolder folder;

@@ -76,7 +76,7 @@ void CheckCase(const std::filesystem::path& folder, AdapterOptions options) {
 }
 
 TEST_CASE("adapters have the logits and gradients of PEFT, and weights all of transformers'") {
-  for (const auto& [name, options] : Cases()) CheckCase(DISTILL_BUILD_DIR "/golden/adapters/" + name, options);
+  for (const auto& [name, options] : Cases()) CheckCase(GoldenFolder() + "/adapters/" + name, options);
 }
 
 }  // namespace

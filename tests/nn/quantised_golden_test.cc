@@ -33,7 +33,7 @@ void CheckEqual(const Decoder& model, const Decoder& golden) {
 void CheckModels(const std::string& kind, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     INFO(name);
-    const std::string folder = DISTILL_BUILD_DIR "/golden/" + kind + "/" + name;
+    const std::string folder = GoldenFolder() + "/" + kind + "/" + name;
     for (const torch::Dtype dtype : {torch::kFloat32, torch::kBFloat16}) {
       const auto golden = Load(folder + "/numbers", {.dtype = dtype});
       CheckEqual(*Load(folder + "/quantised", {.dtype = dtype, .dequantise = true}), *golden);
@@ -107,7 +107,7 @@ TEST_CASE(
   CheckModels("gguf", names);
   for (const std::string& name : names) {
     INFO(name);
-    const std::string folder = DISTILL_BUILD_DIR "/golden/gguf/" + name;
+    const std::string folder = GoldenFolder() + "/gguf/" + name;
     const auto made = ReadDecoderConfig(folder + "/quantised"), golden = ReadDecoderConfig(folder + "/numbers");
     INFO(made.status());
     REQUIRE((made.ok() && golden.ok()));
@@ -120,7 +120,7 @@ TEST_CASE("experts of MXFP4 become the numbers that transformers makes of them, 
   CheckModels("mxfp4", {"whole", "parts"});
   for (const std::string name : {"whole", "parts"}) {
     INFO(name);
-    const std::string folder = DISTILL_BUILD_DIR "/golden/mxfp4/" + name;
+    const std::string folder = GoldenFolder() + "/mxfp4/" + name;
     const auto golden = ReadTensors(folder + "/golden.safetensors");
     const auto model = Load(folder + "/quantised", {.dequantise = true});
     const torch::NoGradGuard no_grad;
@@ -130,7 +130,7 @@ TEST_CASE("experts of MXFP4 become the numbers that transformers makes of them, 
 }
 
 TEST_CASE("an MXFP4 model is no student, and its config.json must say what it is") {
-  const std::string folder = DISTILL_BUILD_DIR "/golden/mxfp4/whole/";
+  const std::string folder = GoldenFolder() + "/mxfp4/whole/";
   for (const absl::Status& refused :
        {LoadDecoder(folder + "quantised").status(), CheckTrainable(folder + "quantised")}) {
     CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
@@ -145,20 +145,20 @@ TEST_CASE("an MXFP4 model is no student, and its config.json must say what it is
 }
 
 TEST_CASE("a GGUF model is no student where it is quantised, and needs a tokenizer beside it") {
-  const std::string folder = DISTILL_BUILD_DIR "/golden/gguf/q8_0/quantised";
+  const std::string folder = GoldenFolder() + "/gguf/q8_0/quantised";
   const absl::Status refused = LoadDecoder(folder).status();
   CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
   CHECK_THAT(std::string(refused.message()), Catch::Contains(folder) && Catch::Contains("gguf_file=NAME"));
   CHECK(CheckTrainable(folder).message() == refused.message());
-  CHECK(CheckTrainable(DISTILL_BUILD_DIR "/golden/gguf/parts/quantised").ok());
+  CHECK(CheckTrainable(GoldenFolder() + "/gguf/parts/quantised").ok());
   const absl::Status tokenizer = CheckGgufTokenizer(folder);
   CHECK(tokenizer.code() == absl::StatusCode::kFailedPrecondition);
   CHECK_THAT(std::string(tokenizer.message()), Catch::Contains("tokenizer.json") && Catch::Contains("hub/org/tiny"));
-  CHECK(CheckGgufTokenizer(DISTILL_BUILD_DIR "/golden/gguf/q8_0/numbers").ok());
+  CHECK(CheckGgufTokenizer(GoldenFolder() + "/gguf/q8_0/numbers").ok());
 }
 
 TEST_CASE("every number of eight bits is read as its value") {
-  const auto file = SafetensorsFile::Open(DISTILL_BUILD_DIR "/golden/fp8/all.safetensors");
+  const auto file = SafetensorsFile::Open(GoldenFolder() + "/fp8/all.safetensors");
   INFO(file.status());
   REQUIRE(file.ok());
   for (const std::string name : {"e4m3", "e5m2", "e8m0"}) {
@@ -173,7 +173,7 @@ TEST_CASE("every number of eight bits is read as its value") {
 }
 
 TEST_CASE("a quantised model is refused as a student with how to convert it, and saved without its quantisation") {
-  const std::string folder = DISTILL_BUILD_DIR "/golden/fp8/deepseek/quantised";
+  const std::string folder = GoldenFolder() + "/fp8/deepseek/quantised";
   const absl::Status refused = LoadDecoder(folder).status();
   CHECK(refused.code() == absl::StatusCode::kInvalidArgument);
   CHECK_THAT(std::string(refused.message()),

@@ -13,11 +13,12 @@
 #include "libdistill/store/byte_stream.h"
 #include "libdistill/store/store.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 namespace distill {
 namespace {
 
-const std::string kFolder = std::string(DISTILL_BUILD_DIR) + "/store_files_test";
+const std::string kFolder = BuildFolder() + "/store_files_test";
 
 // A file of a store whose answers take a while.
 class SlowFile : public ReadableFile {

@@ -10,6 +10,7 @@
 #include "libdistill/store/files.h"
 #include "libdistill/store/hdf5_file.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 namespace distill::testing {
 namespace {
@@ -17,7 +18,7 @@ namespace {
 using Json = nlohmann::json;
 using Indices = std::vector<int64_t>;
 
-const std::string kGolden = std::string(DISTILL_BUILD_DIR) + "/golden/hdf5/";
+const std::string kGolden = GoldenFolder() + "/hdf5/";
 
 // A block of `dataset`, as doubles, out of all its values.
 std::vector<double> Expected(const Json& dataset, const Indices& offset, const Indices& count) {

@@ -7,11 +7,12 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 namespace distill {
 namespace {
 
-const std::string kPath = std::string(DISTILL_BUILD_DIR) + "/store_jsonl_test.jsonl";
+const std::string kPath = BuildFolder() + "/store_jsonl_test.jsonl";
 
 struct Read {
   std::vector<FileRow> rows;

@@ -7,11 +7,12 @@
 #include "libdistill/store/files.h"
 #include "tests/store/row_files.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 namespace distill::testing {
 namespace {
 
-const std::string kGolden = std::string(DISTILL_BUILD_DIR) + "/golden/rows";
+const std::string kGolden = GoldenFolder() + "/rows";
 
 // Without the numbers of rows, of which CSV counts lines.
 std::vector<std::string> Values(const std::string& path) {

@@ -6,6 +6,7 @@
 #include "libdistill/store/safetensors.h"
 #include "libdistill/store/torch_file.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 // tests/golden/torch_files_golden.py made the files.
 namespace distill {
@@ -13,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kFolder = DISTILL_BUILD_DIR "/golden/torch_files";
+const fs::path kFolder = GoldenFolder() + "/torch_files";
 
 void CheckSame(const TorchFile& file, const SafetensorsFile& golden) {
   CHECK(file.tensors().size() == golden.tensors().size());

@@ -1,4 +1,5 @@
 #include "tests/support/s3.h"
+#include "tests/support/folders.h"
 
 #include <unistd.h>
 
@@ -18,7 +19,7 @@ namespace distill::testing {
 namespace {
 
 std::string FieldOf(const std::string& name) {
-  std::ifstream file(DISTILL_BUILD_DIR "/s3_server.txt");
+  std::ifstream file(BuildFolder() + "/s3_server.txt");
   for (std::string line; std::getline(file, line);) {
     if (absl::StartsWith(line, absl::StrCat(name, " "))) return line.substr(name.size() + 1);
     if (absl::StartsWith(line, "skipped: ")) std::printf("%s\n", line.c_str());

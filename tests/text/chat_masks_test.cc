@@ -12,13 +12,14 @@
 #include "libdistill/store/files.h"
 #include "libdistill/text/chat_template.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 #include "tests/text/chat_tokenizer.h"
 #include "tests/text/golden_rows.h"
 
 namespace distill {
 namespace {
 
-const std::string kMasks = absl::StrCat(DISTILL_BUILD_DIR, "/golden/chat_masks");
+const std::string kMasks = GoldenFolder() + "/chat_masks";
 
 // With the special tokens of all families.
 Tokenizer MakeTokenizer() {

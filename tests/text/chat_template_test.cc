@@ -6,6 +6,7 @@
 
 #include "absl/strings/match.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 #include "tests/text/chat_tokenizer.h"
 
 namespace distill {
@@ -201,7 +202,7 @@ TEST_CASE("the option chooses: the tokenizer's own template, a built-in one, a t
   CHECK(*ChatTemplate::Create("auto", tokenizer)->Render({}, false) == "own <b>False");
   CHECK(*ChatTemplate::Create("auto", MakeTokenizer())->Render({}, true) == "<|im_start|>assistant\n");
   CHECK(*ChatTemplate::Create("{{ messages | length }}", tokenizer)->Render({}, false) == "0");
-  const std::filesystem::path file = std::filesystem::path(DISTILL_BUILD_DIR) / "text_template.jinja";
+  const std::filesystem::path file = std::filesystem::path(BuildFolder()) / "text_template.jinja";
   std::ofstream(file) << "from a file\n";
   CHECK(*ChatTemplate::Create(file.string(), tokenizer)->Render({}, false) == "from a file");
   std::ofstream(file) << "{% if %}";

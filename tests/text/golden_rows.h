@@ -9,10 +9,11 @@
 #include "libdistill/store/json_value.h"
 #include "libdistill/store/row_reader.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 namespace distill {
 
-inline const std::string kGoldenText = std::string(DISTILL_BUILD_DIR) + "/golden/text";
+inline const std::string kGoldenText = GoldenFolder() + "/text";
 
 template <typename Visit>
 int64_t ForEachRow(const std::string& path, const Visit& visit) {

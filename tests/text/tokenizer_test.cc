@@ -11,6 +11,7 @@
 #include "libdistill/text/byte_level.h"
 #include "libdistill/text/chat_template.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 namespace distill {
 namespace {
@@ -161,7 +162,7 @@ TEST_CASE("tokenizer_config.json gives the special tokens in both forms and the 
 }
 
 TEST_CASE("a folder gives its tokenizer, and chat_template.jinja goes before the config's template") {
-  const std::filesystem::path folder = std::filesystem::path(DISTILL_BUILD_DIR) / "text_tokenizer_folder";
+  const std::filesystem::path folder = std::filesystem::path(BuildFolder()) / "text_tokenizer_folder";
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "tokenizer.json") << Json({});
   std::ofstream(folder / "tokenizer_config.json") << R"({"chat_template": "old"})";
@@ -176,7 +177,7 @@ TEST_CASE("a folder gives its tokenizer, and chat_template.jinja goes before the
 }
 
 TEST_CASE("a folder with another kind of tokenizer says which it is") {
-  const std::filesystem::path folder = std::filesystem::path(DISTILL_BUILD_DIR) / "text_other_tokenizer";
+  const std::filesystem::path folder = std::filesystem::path(BuildFolder()) / "text_other_tokenizer";
   std::filesystem::create_directories(folder);
   std::ofstream(folder / "vocab.json") << "{}";
   const absl::Status status = Tokenizer::Load(folder.string()).status();

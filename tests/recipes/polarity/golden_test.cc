@@ -11,6 +11,7 @@
 #include "libdistill/task/batch_task.h"
 #include "libdistill/train/trainer.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 #include "tests/support/ranks.h"
 
 namespace distill::polarity_golden {
@@ -18,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-const std::string kFolder = DISTILL_BUILD_DIR "/golden/polarity/";
+const std::string kFolder = GoldenFolder() + "/polarity/";
 
 json Golden() {
   std::ifstream file(kFolder + "golden.json");

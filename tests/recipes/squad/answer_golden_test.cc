@@ -6,11 +6,12 @@
 #include "examples/squad/answer.h"
 #include "libdistill/store/files.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 namespace distill {
 namespace {
 
-const std::string kGolden = std::string(DISTILL_BUILD_DIR) + "/golden/squad";
+const std::string kGolden = GoldenFolder() + "/squad";
 
 std::unique_ptr<SpanAnswerer> Answerer() {
   auto answerer = SpanAnswerer::Load(kGolden + "/model",

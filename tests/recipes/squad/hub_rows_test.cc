@@ -5,11 +5,12 @@
 #include "libdistill/data/span_dataset.h"
 #include "libdistill/store/files.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 namespace distill {
 namespace {
 
-const std::string kGolden = std::string(DISTILL_BUILD_DIR) + "/golden/squad";
+const std::string kGolden = GoldenFolder() + "/squad";
 
 TEST_CASE("each split of a Parquet data set has its own questions, in order") {
   const auto tokenizer = Tokenizer::Load(kGolden + "/model");

@@ -11,13 +11,14 @@
 #include "libdistill/data/span_dataset.h"
 #include "libdistill/store/files.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 #include "tests/support/temp_folder.h"
 
 namespace distill {
 namespace {
 
 using Json = nlohmann::ordered_json;
-const std::string kGolden = std::string(DISTILL_BUILD_DIR) + "/golden/squad";
+const std::string kGolden = GoldenFolder() + "/squad";
 
 Json Golden(const std::string& name) {
   const auto text = ReadFile(kGolden + "/" + name);
