@@ -1,5 +1,4 @@
 #include "tests/support/s3.h"
-#include "tests/support/folders.h"
 
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "libdistill/store/aws_signature.h"
 #include "libdistill/store/http.h"
 #include "tests/support/catch.h"
+#include "tests/support/folders.h"
 
 namespace distill::testing {
 namespace {
