@@ -41,12 +41,17 @@ function(distill_use_precompiled target name)
   get_property(flags GLOBAL PROPERTY DISTILL_FLAGS_OF_${name})
   # Programs get -fPIE, the header was compiled with -fPIC, and GCC wants both alike; the later option wins.
   target_compile_options(${target} PRIVATE -fPIC ${flags})
+  # Four files at a time share the headers' reading, 3 s with LibTorch's, and their templates. But not those of a library
+  # below LibTorch that programs link: of it a program takes whole objects, and with more files in each one the launcher
+  # would need Open MPI.
+  get_target_property(type ${target} TYPE)
+  if(DISTILL_UNITY AND (name MATCHES "^torch" OR DISTILL_SANITIZE OR type STREQUAL "EXECUTABLE"))
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
+    # Taken several at a time, a source file looks like a header to this warning.
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
+  endif()
   if(name MATCHES "^torch")
     target_link_libraries(${target} PUBLIC $<BUILD_INTERFACE:distill_torch>)
-    # Four files at a time share those 3 s, and the reading of half a gigabyte.
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 4)
-    # Taken four at a time, a source file looks like a header to this warning.
-    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
   elseif(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Out of a precompiled header, GCC 12 takes its own std::string's `a + b` for a write out of bounds.
     target_compile_options(${target} PRIVATE -Wno-array-bounds -Wno-restrict -Wno-stringop-overflow)

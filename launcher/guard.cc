@@ -15,7 +15,7 @@
 namespace distill {
 namespace {
 
-constexpr absl::Duration kKillLimit = absl::Seconds(10);
+constexpr absl::Duration kGuardKillLimit = absl::Seconds(10);
 
 [[noreturn]] void RunJob(absl::FunctionRef<int(int)> job, int guard_fd) {
   setpgid(0, 0);  // the terminal's signals come to the guard, which passes them on
@@ -46,7 +46,7 @@ int PassSignalsOn(const WatchedSignals& signals, pid_t job) {
       std::fprintf(stderr,
                    "distillrun: its process that watches the ranks was ended by signal %d (%s): ending the job\n",
                    WTERMSIG(wait_status), strsignal(WTERMSIG(wait_status)));
-      KillDescendants(kKillLimit);
+      KillDescendants(kGuardKillLimit);
       return 128 + WTERMSIG(wait_status);
     }
   }

@@ -22,7 +22,7 @@ namespace distill {
 namespace {
 
 constexpr absl::Duration kGuardGrace = absl::Seconds(5);
-constexpr absl::Duration kKillLimit = absl::Seconds(5);
+constexpr absl::Duration kMpirunKillLimit = absl::Seconds(5);
 
 void SetUnlessThere(const char* name, const char* value) { setenv(name, value, /*overwrite=*/0); }
 
@@ -54,14 +54,14 @@ class MpirunWatch {
       if (!ending_ && GuardIsGone(job_.guard_fd)) End(SIGTERM, kGuardGrace);
       if (!deadline_.Passed()) continue;
       if (ending_) {
-        KillDescendants(kKillLimit);
+        KillDescendants(kMpirunKillLimit);
         return end_code_ != 0 ? end_code_ : 128 + SIGKILL;
       }
       std::fprintf(stderr, "distillrun: ranks still run %s after they were to save and end: ending them\n",
                    absl::FormatDuration(job_.notice_grace).c_str());
       End(SIGTERM, job_.termination_grace);
     }
-    KillDescendants(kKillLimit);  // orted and ssh, where mpirun has left some behind
+    KillDescendants(kMpirunKillLimit);  // orted and ssh, where mpirun has left some behind
     const int code = ExitCodeOf(wait_status);
     const bool by_notice = end_code_ == 128 + SIGTERM && code == 128 + SIGUSR1;
     return by_notice || (code == 0 && ending_) ? end_code_ : code;

@@ -33,7 +33,7 @@ std::atomic<int64_t> noted_at = 0;  // when the last new one did
 constexpr int64_t kSameNoticeNanos = 1'000'000'000;
 static_assert(std::atomic<const Line*>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-int64_t MonotonicNanos() {
+int64_t NanosNow() {
   timespec now = {};
   clock_gettime(CLOCK_MONOTONIC, &now);
   return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
@@ -44,7 +44,7 @@ int64_t MonotonicNanos() {
 void NoteOrEnd(int number) {
   if (number != SIGINT) {
     const int bit = number == SIGTERM ? kTerm : kUsr1;
-    const int64_t now = MonotonicNanos();
+    const int64_t now = NanosNow();
     if ((noted.load() & bit) == 0) noted_at = now;
     noted |= bit;
     if (now - noted_at.load() < kSameNoticeNanos) return;

@@ -17,15 +17,13 @@ constexpr std::pair<const char*, const char*> kRoles[] = {
     {"gpt", "assistant"},     {"chatgpt", "assistant"}, {"model", "assistant"},    {"tool", "tool"},
     {"function", "function"}, {"observation", "tool"},  {"developer", "developer"}};
 
-absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(std::string(what)); }
-
 absl::StatusOr<std::string> NormalRole(const std::string& role) {
   for (const auto& [name, normal] : kRoles) {
     if (role == name) return std::string(normal);
   }
   const std::string known =
       absl::StrJoin(kRoles, ", ", [](std::string* out, const auto& entry) { absl::StrAppend(out, entry.first); });
-  return Invalid(absl::StrCat("unknown role '", role, "'; name it one of ", known));
+  return absl::InvalidArgumentError(absl::StrCat("unknown role '", role, "'; name it one of ", known));
 }
 
 std::string FieldsOf(const MessageForm& form) {
@@ -39,9 +37,9 @@ absl::StatusOr<std::string> TextOfParts(const JsonValue& parts, const char* name
     const JsonValue* type = part.Find("type");
     const JsonValue* said = part.Find("text");
     if (type == nullptr || type->text != "text" || said == nullptr || said->kind != JsonValue::Kind::kString) {
-      return Invalid(absl::StrCat("'", name,
-                                  "' has a part that is no {\"type\": \"text\", \"text\": \"...\"}; only texts are ",
-                                  "supported: leave out conversations with images or sounds"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", name, "' has a part that is no {\"type\": \"text\", \"text\": \"...\"}; only texts are ",
+                       "supported: leave out conversations with images or sounds"));
     }
     text += said->text;
   }
@@ -61,8 +59,8 @@ absl::Status ParseContent(const JsonValue& json, const char* name, ChatMessage* 
     if (value != nullptr) return absl::OkStatus();
   }
   if (value == nullptr) {
-    return Invalid(absl::StrCat("the field '", name, "' is missing; a message has ", FieldsOf(kMessageForms[0]), ", ",
-                                FieldsOf(kMessageForms[1])));
+    return absl::InvalidArgumentError(absl::StrCat("the field '", name, "' is missing; a message has ",
+                                                   FieldsOf(kMessageForms[0]), ", ", FieldsOf(kMessageForms[1])));
   }
   switch (value->kind) {
     case JsonValue::Kind::kString:
@@ -74,9 +72,10 @@ absl::Status ParseContent(const JsonValue& json, const char* name, ChatMessage* 
       return absl::OkStatus();
     }
     case JsonValue::Kind::kNull:
-      return Invalid(absl::StrCat("'", name, "' is null, not a string; write the text, or leave the message out"));
+      return absl::InvalidArgumentError(
+          absl::StrCat("'", name, "' is null, not a string; write the text, or leave the message out"));
     default:
-      return Invalid(absl::StrCat("'", name, "' is not a string; write the text itself, in quotes"));
+      return absl::InvalidArgumentError(absl::StrCat("'", name, "' is not a string; write the text itself, in quotes"));
   }
 }
 
@@ -87,7 +86,7 @@ absl::StatusOr<bool> HasLoss(const JsonValue& message) {
   if (weight->kind == JsonValue::Kind::kNumber && (weight->number == 0 || weight->number == 1)) {
     return weight->number == 1;
   }
-  return Invalid("'weight' is neither 0 nor 1; other weights are not supported");
+  return absl::InvalidArgumentError("'weight' is neither 0 nor 1; other weights are not supported");
 }
 
 }  // namespace
@@ -98,15 +97,15 @@ bool IsEmpty(const JsonValue& value) {
 
 absl::StatusOr<ChatMessage> ParseChatMessage(const JsonValue& json, const MessageForm& form) {
   if (json.kind != JsonValue::Kind::kObject) {
-    return Invalid(absl::StrCat("not a JSON object; a message is {\"", form.role, "\": \"user\", \"", form.content,
-                                "\": \"...\"}"));
+    return absl::InvalidArgumentError(absl::StrCat("not a JSON object; a message is {\"", form.role, "\": \"user\", \"",
+                                                   form.content, "\": \"...\"}"));
   }
   const JsonValue* role = json.Find(form.role);
   if (role == nullptr || role->kind != JsonValue::Kind::kString) {
-    return Invalid(role == nullptr
-                       ? absl::StrCat("the field '", form.role, "' is missing; a message has ",
-                                      FieldsOf(kMessageForms[0]), ", ", FieldsOf(kMessageForms[1]))
-                       : absl::StrCat("'", form.role, "' is not a string; write the text itself, in quotes"));
+    return absl::InvalidArgumentError(
+        role == nullptr ? absl::StrCat("the field '", form.role, "' is missing; a message has ",
+                                       FieldsOf(kMessageForms[0]), ", ", FieldsOf(kMessageForms[1]))
+                        : absl::StrCat("'", form.role, "' is not a string; write the text itself, in quotes"));
   }
   ChatMessage message;
   DISTILL_ASSIGN_OR_RETURN(message.role, NormalRole(role->text));

@@ -27,8 +27,6 @@ constexpr char kText[] = "text";
 constexpr char kExample[] =
     R"({"messages": [{"role": "user", "content": "..."}, {"role": "assistant", "content": "..."}]})";
 
-absl::Status Invalid(absl::string_view what) { return absl::InvalidArgumentError(std::string(what)); }
-
 // Many data sets hold the tools as a text of JSON, since their forms differ from row to row.
 absl::StatusOr<JsonValue> ParseTools(const JsonValue& tools) {
   JsonValue list = tools;
@@ -37,7 +35,8 @@ absl::StatusOr<JsonValue> ParseTools(const JsonValue& tools) {
     if (!parsed.ok()) return Annotate(parsed.status(), "'tools' is a text that should be JSON");
     list = *std::move(parsed);
   }
-  if (list.kind != JsonValue::Kind::kArray) return Invalid("'tools' is no list; it holds one description a tool");
+  if (list.kind != JsonValue::Kind::kArray)
+    return absl::InvalidArgumentError("'tools' is no list; it holds one description a tool");
   return list;
 }
 
@@ -51,7 +50,8 @@ absl::Status ParseFields(const JsonValue& row, Conversation* conversation) {
     } else if (name == "documents") {
       conversation->fields.emplace_back(name, value);
     } else if (name == "chat_template_kwargs") {
-      if (value.kind != JsonValue::Kind::kObject) return Invalid("'chat_template_kwargs' is no object of variables");
+      if (value.kind != JsonValue::Kind::kObject)
+        return absl::InvalidArgumentError("'chat_template_kwargs' is no object of variables");
       for (const auto& [variable, said] : value.members) {
         if (variable != "messages" && variable != "add_generation_prompt")
           conversation->fields.emplace_back(variable, said);
@@ -64,7 +64,8 @@ absl::Status ParseFields(const JsonValue& row, Conversation* conversation) {
 absl::StatusOr<std::vector<ChatMessage>> ParseMessages(const JsonValue& row, const MessageForm& form) {
   const JsonValue& list = *row.Find(form.list);
   if (list.kind != JsonValue::Kind::kArray) {
-    return Invalid(absl::StrCat("'", form.list, "' is no list; it holds the messages of one conversation, ", kExample));
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", form.list, "' is no list; it holds the messages of one conversation, ", kExample));
   }
   std::vector<ChatMessage> messages;
   for (const JsonValue& item : list.items) {
@@ -79,13 +80,14 @@ absl::StatusOr<std::vector<ChatMessage>> ParseMessages(const JsonValue& row, con
 
 absl::StatusOr<Conversation> ParseChatRow(const JsonValue& row) {
   if (row.kind != JsonValue::Kind::kObject) {
-    return Invalid(absl::StrCat("the row is not a JSON object; JSON Lines has one conversation a line, ", kExample));
+    return absl::InvalidArgumentError(
+        absl::StrCat("the row is not a JSON object; JSON Lines has one conversation a line, ", kExample));
   }
   const MessageForm* form = FormOf(row);
   if (form == nullptr && !IsSingleTurn(row)) {
-    return Invalid(absl::StrCat("the row has neither 'messages' nor 'conversations', nor one question and its answer (",
-                                SingleTurnColumns(),
-                                "), nor 'text': name its columns with dataset_columns, or write it as ", kExample));
+    return absl::InvalidArgumentError(absl::StrCat(
+        "the row has neither 'messages' nor 'conversations', nor one question and its answer (", SingleTurnColumns(),
+        "), nor 'text': name its columns with dataset_columns, or write it as ", kExample));
   }
   Conversation conversation;
   DISTILL_ASSIGN_OR_RETURN(conversation.messages, form != nullptr ? ParseMessages(row, *form) : ParseSingleTurn(row));

@@ -6,7 +6,7 @@
 
 namespace distill::jinja {
 
-using Kind = Statement::Kind;
+using StatementKind = Statement::Kind;
 
 absl::StatusOr<ParsedTemplate> Parser::Run() {
   DISTILL_ASSIGN_OR_RETURN(Block body, ParseBlock({}));
@@ -54,7 +54,7 @@ absl::StatusOr<Block> Parser::ParseBlock(std::initializer_list<const char*> ends
       Advance();
     } else if (Now().kind == Token::Kind::kOutputBegin) {
       Advance();
-      statement.kind = Kind::kOutput;
+      statement.kind = StatementKind::kOutput;
       DISTILL_ASSIGN_OR_RETURN(statement.value, ParseTuple());
       DISTILL_RETURN_IF_ERROR(EndTag(Token::Kind::kOutputEnd));
     } else {
@@ -101,17 +101,17 @@ absl::StatusOr<Statement> Parser::ParseStatement() {
   } else if (name == "with") {
     DISTILL_RETURN_IF_ERROR(ParseWith(&statement));
   } else if (name == "filter") {
-    statement.kind = Kind::kFilterBlock;
+    statement.kind = StatementKind::kFilterBlock;
     DISTILL_ASSIGN_OR_RETURN(statement.value, Make(Expression::Kind::kName, line, kBlockText, {}));
     DISTILL_ASSIGN_OR_RETURN(statement.value, ParseFilter(std::move(statement.value)));
     DISTILL_ASSIGN_OR_RETURN(statement.body, ParseBody("endfilter"));
   } else if (name == "generation") {
     has_generation_ = true;
-    statement.kind = Kind::kGeneration;
+    statement.kind = StatementKind::kGeneration;
     DISTILL_ASSIGN_OR_RETURN(statement.body, ParseBody("endgeneration"));
   } else if (name == "break" || name == "continue") {
     if (loops_ == 0) return ErrorAt(line, absl::StrCat("{% ", name, " %} outside of a loop"));
-    statement.kind = name == "break" ? Kind::kBreak : Kind::kContinue;
+    statement.kind = name == "break" ? StatementKind::kBreak : StatementKind::kContinue;
     DISTILL_RETURN_IF_ERROR(EndTag(Token::Kind::kBlockEnd));
   } else {
     return ErrorAt(line, absl::StrCat("{% ", Shorten(name),
@@ -122,7 +122,7 @@ absl::StatusOr<Statement> Parser::ParseStatement() {
 }
 
 absl::Status Parser::ParseIf(Statement* statement) {
-  statement->kind = Kind::kIf;
+  statement->kind = StatementKind::kIf;
   for (;;) {
     DISTILL_ASSIGN_OR_RETURN(ExpressionPtr condition, ParseTuple());
     DISTILL_RETURN_IF_ERROR(EndTag(Token::Kind::kBlockEnd));
@@ -135,7 +135,7 @@ absl::Status Parser::ParseIf(Statement* statement) {
 }
 
 absl::Status Parser::ParseFor(Statement* statement) {
-  statement->kind = Kind::kFor;
+  statement->kind = StatementKind::kFor;
   DISTILL_ASSIGN_OR_RETURN(statement->target, ParseTarget(/*with_attributes=*/false));
   if (!SkipName("in")) return Unexpected("'in'");
   DISTILL_ASSIGN_OR_RETURN(statement->value, ParseTuple(/*with_condition=*/false));
@@ -155,11 +155,11 @@ absl::Status Parser::ParseSet(Statement* statement) {
   const int line = Now().line;
   DISTILL_ASSIGN_OR_RETURN(statement->target, ParseTarget(/*with_attributes=*/true));
   if (SkipOperator("=")) {
-    statement->kind = Kind::kSet;
+    statement->kind = StatementKind::kSet;
     DISTILL_ASSIGN_OR_RETURN(statement->value, ParseTuple());
     return EndTag(Token::Kind::kBlockEnd);
   }
-  statement->kind = Kind::kSetBlock;
+  statement->kind = StatementKind::kSetBlock;
   while (SkipOperator("|")) {
     if (statement->value == nullptr) {
       DISTILL_ASSIGN_OR_RETURN(statement->value, Make(Expression::Kind::kName, line, kBlockText, {}));
@@ -171,7 +171,7 @@ absl::Status Parser::ParseSet(Statement* statement) {
 }
 
 absl::Status Parser::ParseMacro(Statement* statement) {
-  statement->kind = Kind::kMacro;
+  statement->kind = StatementKind::kMacro;
   DISTILL_ASSIGN_OR_RETURN(statement->text, ExpectName());
   DISTILL_RETURN_IF_ERROR(ParseParameters(statement));
   return ParseMacroBody(statement, "endmacro");
@@ -208,7 +208,7 @@ absl::Status Parser::ParseMacroBody(Statement* statement, const char* end) {
 }
 
 absl::Status Parser::ParseCallBlock(Statement* statement) {
-  statement->kind = Kind::kCallBlock;
+  statement->kind = StatementKind::kCallBlock;
   if (IsOperator("(")) DISTILL_RETURN_IF_ERROR(ParseParameters(statement));
   DISTILL_ASSIGN_OR_RETURN(statement->value, ParseExpression());
   if (statement->value->kind != Expression::Kind::kCall) return ErrorHere("{% call %} needs the call of a macro");
@@ -216,7 +216,7 @@ absl::Status Parser::ParseCallBlock(Statement* statement) {
 }
 
 absl::Status Parser::ParseWith(Statement* statement) {
-  statement->kind = Kind::kWith;
+  statement->kind = StatementKind::kWith;
   while (Now().kind != Token::Kind::kBlockEnd) {
     if (!statement->parameters.empty()) DISTILL_RETURN_IF_ERROR(ExpectOperator(","));
     DISTILL_ASSIGN_OR_RETURN(std::string name, ExpectName());

@@ -9,6 +9,7 @@
 //   }
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -17,6 +18,9 @@
 #include "libdistill/store/readable_file.h"
 
 namespace distill {
+
+// As much as readers of rows take at a time.
+inline constexpr size_t kStreamChunkBytes = size_t{1} << 20;
 
 class ByteStream {
  public:

@@ -14,8 +14,6 @@
 namespace distill {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
-
 // Where in a row the reader stands. A quote opens a quoted value only as the first character of it; elsewhere it is a
 // character like others, as in Python's csv.
 enum class CsvState { kValueBegins, kPlain, kQuoted, kQuoteInQuoted };
@@ -196,8 +194,8 @@ class CsvRows : public RowReader {
           absl::StrCat(path_, ":", line_, ": this row has no end within 64 MiB: is a quote never closed?"));
     }
     const size_t before = rest_.size();
-    rest_.resize(before + kChunkBytes);
-    absl::StatusOr<size_t> size = bytes_->Read(absl::MakeSpan(&rest_[before], kChunkBytes));
+    rest_.resize(before + kStreamChunkBytes);
+    absl::StatusOr<size_t> size = bytes_->Read(absl::MakeSpan(&rest_[before], kStreamChunkBytes));
     rest_.resize(before + (size.ok() ? *size : 0));
     if (!size.ok()) return Annotate(size.status(), absl::StrCat("reading failed in the row after line ", line_ - 1));
     is_at_end_ = *size == 0;

@@ -27,7 +27,7 @@
 namespace distill {
 namespace {
 
-constexpr int kMostRedirects = 10;
+constexpr int kMostDownloadRedirects = 10;
 // One connection that is slower than this is slowed down on its way, and more of them are faster.
 constexpr double kFastBytesPerSecond = 200e6;
 constexpr absl::Duration kJudgeAfter = absl::Seconds(1);
@@ -151,7 +151,7 @@ class Download {
     HubRequest request{.action = "download", .repository = at_commit_, .file = file_.path};
     request.path = absl::StrCat(at_commit_.Page(), "/resolve/", at_commit_.revision, "/",
                                 PercentEncode(file_.path, /*keep_slashes=*/true));
-    request.max_redirects = kMostRedirects;
+    request.max_redirects = kMostDownloadRedirects;
     request.headers.emplace_back("accept-encoding", "identity");  // else a range is one of what was compressed
     if (first > 0 || end < file_.size) {
       request.headers.emplace_back("range",

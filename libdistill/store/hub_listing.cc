@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kFormatVersion = 1;
 constexpr int kMostPages = 10'000;
-constexpr int kMostRedirects = 5;  // of a repository that has got another name
+constexpr int kMostListingRedirects = 5;  // of a repository that has got another name
 
 bool IsHex(absl::string_view text, size_t size) {
   return text.size() == size && std::all_of(text.begin(), text.end(), [](char c) {
@@ -96,7 +96,7 @@ bool IsSafeHubPath(absl::string_view path) {
 }
 
 absl::StatusOr<std::string> AskForCommit(HubClient& hub, const HubRepository& repository, int attempts) {
-  HubRequest request{.action = "look up", .repository = repository, .max_redirects = kMostRedirects};
+  HubRequest request{.action = "look up", .repository = repository, .max_redirects = kMostListingRedirects};
   request.path = absl::StrCat("/api/", repository.Plural(), "/", repository.name, "/revision/",
                               PercentEncode(repository.revision, /*keep_slashes=*/false));
   DISTILL_ASSIGN_OR_RETURN(const HttpResponse answer, hub.Send(request, attempts));
@@ -110,7 +110,7 @@ absl::StatusOr<std::string> AskForCommit(HubClient& hub, const HubRepository& re
 
 absl::StatusOr<std::vector<HubFile>> ListHubFiles(HubClient& hub, const HubRepository& at_commit) {
   std::vector<HubFile> files;
-  HubRequest request{.action = "list the files of", .repository = at_commit, .max_redirects = kMostRedirects};
+  HubRequest request{.action = "list the files of", .repository = at_commit, .max_redirects = kMostListingRedirects};
   request.path = absl::StrCat("/api/", at_commit.Plural(), "/", at_commit.name, "/tree/", at_commit.revision,
                               "?recursive=true&expand=false");
   for (int page = 0; !request.path.empty(); ++page) {

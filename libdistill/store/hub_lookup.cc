@@ -13,13 +13,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMostRedirects = 4;
+constexpr int kMostLookupRedirects = 4;
 
 // `below`: of the repository's own page of the interface.
 absl::StatusOr<json> LookUp(HubClient& hub, const HubRepository& repository, const std::string& below) {
   HubRequest request{.action = "look up", .repository = repository};
   request.path = absl::StrCat("/api/", repository.Plural(), "/", repository.name, below);
-  request.max_redirects = kMostRedirects;
+  request.max_redirects = kMostLookupRedirects;
   DISTILL_ASSIGN_OR_RETURN(const HttpResponse answer, hub.Send(request));
   return ParseHubAnswer(absl::StrCat("look up ", repository.name), answer);
 }

@@ -26,7 +26,7 @@ using nlohmann::json;
 constexpr int kMostRounds = 5;         // commits that come to stand on one of somebody else's
 constexpr int64_t kSampleBytes = 512;  // by which the hub tells text from other bytes
 constexpr size_t kFilesAtOnce = 256;   // of a request, as huggingface_hub has it
-constexpr int kMostRedirects = 4;
+constexpr int kMostUploadRedirects = 4;
 
 // A file on its way.
 struct Item {
@@ -130,7 +130,7 @@ absl::StatusOr<std::string> Publisher::OwnHash(Item& item) {
 absl::StatusOr<bool> Publisher::MayReplace(const Item& item, const std::string& head) {
   HubRequest request{.action = "read", .repository = repository(), .file = item.given->name};
   request.path = absl::StrCat(repository().Page(), "/resolve/", head, "/", PercentEncode(item.given->name, true));
-  request.max_redirects = kMostRedirects;
+  request.max_redirects = kMostUploadRedirects;
   const absl::StatusOr<HttpResponse> answer = hub_.Send(request);
   if (absl::IsNotFound(answer.status())) return true;
   if (!answer.ok()) return answer.status();

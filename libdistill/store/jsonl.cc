@@ -11,8 +11,6 @@
 namespace distill {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1} << 20;
-
 bool IsBlank(absl::string_view line) { return line.find_first_not_of(" \t\r") == absl::string_view::npos; }
 
 absl::Status TooLong() { return absl::InvalidArgumentError("the line is longer than 64 MiB; shorten or remove it"); }
@@ -99,8 +97,8 @@ class JsonlRows : public RowReader {
   // A chunk's bytes more; whether the stream is at its end.
   absl::StatusOr<bool> Fill() {
     const size_t before = rest_.size();
-    rest_.resize(before + kChunkBytes);
-    absl::StatusOr<size_t> size = bytes_->Read(absl::MakeSpan(&rest_[before], kChunkBytes));
+    rest_.resize(before + kStreamChunkBytes);
+    absl::StatusOr<size_t> size = bytes_->Read(absl::MakeSpan(&rest_[before], kStreamChunkBytes));
     rest_.resize(before + (size.ok() ? *size : 0));
     if (size.ok()) return *size == 0;
     return Annotate(size.status(), absl::StrCat("reading failed in the line after line ", line_ - 1));

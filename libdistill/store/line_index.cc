@@ -13,7 +13,7 @@
 namespace distill {
 namespace {
 
-constexpr IndexKind kKind = {"DSTLIN01", ".lines", "the index of its lines"};
+constexpr IndexKind kIndexOfLines = {"DSTLIN01", ".lines", "the index of its lines"};
 
 bool HasContent(absl::string_view text) { return text.find_first_not_of(" \t\r") != absl::string_view::npos; }
 
@@ -98,8 +98,8 @@ absl::StatusOr<std::shared_ptr<const LineIndex>> LineIndex::Open(const ReadableF
                                                                  const LineIndexOptions& options) {
   std::shared_ptr<LineIndex> index(new LineIndex);
   index->file_bytes_ = file.size();
-  DISTILL_ASSIGN_OR_RETURN(index->lists_,
-                           OpenIndex(file, kKind, {.folder = options.folder}, [&] { return Make(file, options); }));
+  DISTILL_ASSIGN_OR_RETURN(
+      index->lists_, OpenIndex(file, kIndexOfLines, {.folder = options.folder}, [&] { return Make(file, options); }));
   return index;
 }
 

@@ -10,7 +10,7 @@ namespace distill {
 namespace {
 
 // The first list holds the number of rows, the second one nothing.
-constexpr IndexKind kKind = {"DSTROW01", ".rows", "the number of its rows"};
+constexpr IndexKind kIndexOfRows = {"DSTROW01", ".rows", "the number of its rows"};
 
 absl::StatusOr<MadeIndex> Count(RowReader& rows, const RowCountOptions& options) {
   int64_t count = 0;
@@ -38,7 +38,7 @@ absl::StatusOr<RowCount> CountRows(std::shared_ptr<const ReadableFile> file, con
   };
   // Whether its first line is a row follows from whether columns were named.
   const IndexPlace place{.folder = options.folder, .options = rows.csv_names.empty() ? "" : "without a line of names"};
-  DISTILL_ASSIGN_OR_RETURN(const IndexLists lists, OpenIndex(*file, kKind, place, make));
+  DISTILL_ASSIGN_OR_RETURN(const IndexLists lists, OpenIndex(*file, kIndexOfRows, place, make));
   if (lists.first.size() != 1) return absl::DataLossError("an index of rows holds one number; remove its folder");
   return RowCount{static_cast<int64_t>(lists.first[0]), is_whole};
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr char kMagic[] = "distill2";
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kNonceBytes = 32;
-constexpr size_t kMacBytes = 32;
+constexpr size_t kProofMacBytes = 32;
 constexpr size_t kHostBytes = 64;
 constexpr char kProofLabel[] = "libdistill proof";
 constexpr char kVerdictLabel[] = "libdistill verdict";
@@ -29,7 +29,7 @@ std::string Mac(const std::string& secret, const char* label, const Nonces& nonc
 }
 
 bool EndsWithMac(const std::string& secret, const char* label, const Nonces& nonces, absl::string_view bytes) {
-  const absl::string_view message = bytes.substr(0, bytes.size() - kMacBytes);
+  const absl::string_view message = bytes.substr(0, bytes.size() - kProofMacBytes);
   return SameBytes(Mac(secret, label, nonces, message), bytes.substr(message.size()));
 }
 
@@ -49,7 +49,7 @@ std::optional<std::string> DecodeHello(absl::string_view bytes) {
 }
 
 std::string EncodeProof(const std::string& secret, const Nonces& nonces, const JoinRequest& request) {
-  std::string body(kProofBytes - kMacBytes, '\0');
+  std::string body(kProofBytes - kProofMacBytes, '\0');
   std::memcpy(body.data(), &request.rank, 4);
   std::memcpy(body.data() + 4, &request.world_size, 4);
   std::memcpy(body.data() + 8, request.host.data(), std::min(request.host.size(), kHostBytes - 1));

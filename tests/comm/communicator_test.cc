@@ -127,7 +127,7 @@ TEST_CASE("NCCL is refused where the ranks compute on the CPU") {
   CHECK(Failures(outcomes) == "");
 }
 
-TEST_CASE("crash signals stay the program's when a fabric's libraries are loaded", "[own_fabric]") {
+TEST_CASE("crash signals stay the program's when a fabric's libraries are loaded", "[own_fabric][unloaded]") {
   const auto outcomes = RunRanks(2, absl::Seconds(60), [](const World& world) -> absl::Status {
     DISTILL_RETURN_IF_ERROR(Expect(dlopen("libfabric.so.1", RTLD_NOW | RTLD_NOLOAD) == nullptr, "loaded already"));
     struct sigaction ours = {};

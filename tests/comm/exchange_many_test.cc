@@ -11,8 +11,7 @@ namespace {
 
 using testing::ExchangeRun;
 using testing::RunAll;
-
-int64_t Value(int rank, int64_t i) { return 1000 * (rank + 1) + i * i; }
+using testing::ValueOf;
 
 TEST_CASE("direct exchange scatters and gathers right between 257, 300 and 512 ranks") {
   for (const int ranks : {257, 300, 512}) {
@@ -24,11 +23,11 @@ TEST_CASE("direct exchange scatters and gathers right between 257, 300 and 512 r
       const ExchangeShape shape = {rank, ranks, all, /*chunk=*/2, /*in_place=*/false};
       ExchangeRun& one = scatter[static_cast<size_t>(rank)];
       one.Begin(PlanDirectReduceScatter(shape), all, block);
-      for (int64_t i = 0; i < all; ++i) one.memory[ExchangeBuffer::kInput][static_cast<size_t>(i)] = Value(rank, i);
+      for (int64_t i = 0; i < all; ++i) one.memory[ExchangeBuffer::kInput][static_cast<size_t>(i)] = ValueOf(rank, i);
       ExchangeRun& other = gather[static_cast<size_t>(rank)];
       other.Begin(PlanDirectAllGather(shape), all, all);
       for (int64_t i = 0; i < block; ++i) {
-        other.memory[ExchangeBuffer::kResult][static_cast<size_t>(rank * block + i)] = Value(rank, i);
+        other.memory[ExchangeBuffer::kResult][static_cast<size_t>(rank * block + i)] = ValueOf(rank, i);
       }
     }
     REQUIRE(RunAll(scatter));
@@ -37,10 +36,10 @@ TEST_CASE("direct exchange scatters and gathers right between 257, 300 and 512 r
       std::vector<int64_t> sums, gathered;
       for (int64_t i = rank * block; i < (rank + 1) * block; ++i) {
         int64_t sum = 0;
-        for (int from = 0; from < ranks; ++from) sum += Value(from, i);
+        for (int from = 0; from < ranks; ++from) sum += ValueOf(from, i);
         sums.push_back(sum / ranks);
       }
-      for (int64_t i = 0; i < all; ++i) gathered.push_back(Value(static_cast<int>(i / block), i % block));
+      for (int64_t i = 0; i < all; ++i) gathered.push_back(ValueOf(static_cast<int>(i / block), i % block));
       REQUIRE(scatter[static_cast<size_t>(rank)].memory[ExchangeBuffer::kResult] == sums);
       REQUIRE(gather[static_cast<size_t>(rank)].memory[ExchangeBuffer::kResult] == gathered);
     }

@@ -49,6 +49,9 @@ struct ExchangeRun {
   }
 };
 
+// Element i of what a rank gives: another one for each rank and place.
+inline int64_t ValueOf(int rank, int64_t i) { return 1000 * (rank + 1) + i * i; }
+
 // One rank after the other, until nothing moves: whether all came to their end.
 inline bool RunAll(std::vector<ExchangeRun>& runs) {
   std::map<std::tuple<int, int, uint32_t>, std::vector<int64_t>> under_way;

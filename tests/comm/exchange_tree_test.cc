@@ -13,6 +13,7 @@ namespace {
 
 using testing::ExchangeRun;
 using testing::RunAll;
+using testing::ValueOf;
 
 constexpr int kRanks[] = {2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 64};
 using Tree = ExchangeTree (*)(int rank, int ranks, int root);
@@ -50,8 +51,6 @@ TEST_CASE(
   }
 }
 
-int64_t Value(int rank, int64_t i) { return 1000 * (rank + 1) + i * i; }
-
 std::vector<ExchangeRun> RunsOf(Tree tree, int ranks, int root, int64_t count, int64_t chunk, bool reduces) {
   std::vector<ExchangeRun> runs(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) {
@@ -59,8 +58,8 @@ std::vector<ExchangeRun> RunsOf(Tree tree, int ranks, int root, int64_t count, i
     const ExchangeShape shape = {rank, ranks, count, chunk, false};
     made.Begin((reduces ? PlanTreeReduce : PlanTreeBroadcast)(shape, tree(rank, ranks, root)), count, count);
     for (int64_t i = 0; i < count; ++i) {
-      made.memory[ExchangeBuffer::kInput][static_cast<size_t>(i)] = Value(rank, i);
-      if (!reduces && rank == root) made.memory[ExchangeBuffer::kResult][static_cast<size_t>(i)] = Value(root, i);
+      made.memory[ExchangeBuffer::kInput][static_cast<size_t>(i)] = ValueOf(rank, i);
+      if (!reduces && rank == root) made.memory[ExchangeBuffer::kResult][static_cast<size_t>(i)] = ValueOf(root, i);
     }
   }
   return runs;
@@ -90,9 +89,9 @@ TEST_CASE("what goes down a tree reaches all ranks, and what goes up is added on
           REQUIRE(RunAll(down));
           std::vector<int64_t> expected, average;
           for (int64_t i = 0; i < count; ++i) {
-            expected.push_back(Value(root, i));
+            expected.push_back(ValueOf(root, i));
             int64_t sum = 0;
-            for (int rank = 0; rank < ranks; ++rank) sum += Value(rank, i);
+            for (int rank = 0; rank < ranks; ++rank) sum += ValueOf(rank, i);
             average.push_back(sum / ranks);
           }
           for (ExchangeRun& rank : down) REQUIRE(rank.memory[ExchangeBuffer::kResult] == expected);

@@ -13,10 +13,10 @@ namespace {
 
 using testing::TempFolder;
 
-constexpr char kEnd[] = "<|eot_id|>";  // of the tokenizer below
+constexpr char kEndText[] = "<|eot_id|>";  // of the tokenizer below
 
 absl::StatusOr<TextDataset> Load(const std::string& path, const TextDatasetOptions& options,
-                                 const std::string& eos_token = kEnd) {
+                                 const std::string& eos_token = kEndText) {
   return LoadTextDataset(path, ByteTokenizer(eos_token), options);
 }
 

@@ -18,9 +18,9 @@ namespace distill {
 namespace {
 
 using testing::TempFolder;
-using Bytes = std::vector<uint8_t>;
+using PackedBytes = std::vector<uint8_t>;
 
-TensorView ViewOf(const Bytes& bytes, std::vector<int64_t> shape) {
+TensorView ViewOf(const PackedBytes& bytes, std::vector<int64_t> shape) {
   return {.dtype = DType::kUInt8,
           .shape = std::move(shape),
           .data = bytes.data(),
@@ -48,7 +48,8 @@ bool IsSame(float value, double expected) {
 }
 
 TEST_CASE("every number of four bits times every scale is its value, exactly") {
-  Bytes blocks, scales;  // a row for each scale: each number once in the lower half of a byte, and once in the upper
+  PackedBytes blocks,
+      scales;  // a row for each scale: each number once in the lower half of a byte, and once in the upper
   for (int scale = 0; scale < 256; ++scale) {
     scales.push_back(static_cast<uint8_t>(scale));
     for (int code = 0; code < 16; ++code) blocks.push_back(static_cast<uint8_t>(code | ((15 - code) << 4)));
@@ -73,7 +74,7 @@ TEST_CASE("rows become columns of each expert, whatever their numbers are") {
   for (const auto& [experts, rows, groups] : std::vector<std::array<int64_t, 3>>{
            {3, 5, 2}, {1, 64, 1}, {2, 65, 3}, {1, 1, 1}, {2, 130, 1}, {0, 4, 2}, {2, 0, 1}}) {
     INFO(experts << " x " << rows << " x " << groups);
-    Bytes blocks(static_cast<size_t>(experts * rows * groups * 16)), scales(blocks.size() / 16);
+    PackedBytes blocks(static_cast<size_t>(experts * rows * groups * 16)), scales(blocks.size() / 16);
     for (uint8_t& byte : blocks) byte = static_cast<uint8_t>(random());
     for (uint8_t& byte : scales) byte = static_cast<uint8_t>(120 + random() % 10);
     const auto made =
@@ -115,7 +116,7 @@ struct Folder {
   }
 
   TempFolder folder;
-  Bytes blocks, scales;
+  PackedBytes blocks, scales;
   std::map<std::string, TensorView> tensors;
 };
 

@@ -13,7 +13,7 @@
 namespace distill {
 namespace {
 
-std::unique_ptr<FabricEndpoint> OpenOnLoopback() {
+std::unique_ptr<FabricEndpoint> LoopbackEndpoint() {
   setenv("FI_TCP_IFACE", "lo", 1);
   absl::StatusOr<std::unique_ptr<FabricEndpoint>> made = FabricEndpoint::Create({"tcp", "", 0, ""});
   INFO(made.status());
@@ -24,7 +24,7 @@ std::unique_ptr<FabricEndpoint> OpenOnLoopback() {
 // Two endpoints with a thread each; peer 0 of one is the other.
 struct Threads {
   explicit Threads(bool spins) {
-    std::unique_ptr<FabricEndpoint> a = OpenOnLoopback(), b = OpenOnLoopback();
+    std::unique_ptr<FabricEndpoint> a = LoopbackEndpoint(), b = LoopbackEndpoint();
     REQUIRE(a->Connect({b->address(), a->address()}, {"b", "a"}).ok());
     REQUIRE(b->Connect({a->address(), b->address()}, {"a", "b"}).ok());
     left = FabricProgress::Start(std::move(a), spins).value();
@@ -42,7 +42,7 @@ absl::Duration CpuTime() {
 
 TEST_CASE("work runs on the endpoint's thread, and work inside work at once") {
   for (const bool spins : {false, true}) {
-    const auto progress = FabricProgress::Start(OpenOnLoopback(), spins).value();
+    const auto progress = FabricProgress::Start(LoopbackEndpoint(), spins).value();
     std::thread::id outer, inner;
     for (int i = 0; i < 1000; ++i) {
       const absl::Status status = progress->Run([&] {
@@ -101,7 +101,7 @@ TEST_CASE("a thread without work leaves the cores alone") {
 }
 
 TEST_CASE("sleeping ends when the other descriptor has something, or the time is over") {
-  const std::unique_ptr<FabricEndpoint> endpoint = OpenOnLoopback();
+  const std::unique_ptr<FabricEndpoint> endpoint = LoopbackEndpoint();
   CHECK(endpoint->wakes());
   CHECK_FALSE(endpoint->progresses_alone());
   endpoint->Sleep(absl::Milliseconds(5), -1);

@@ -16,6 +16,7 @@
 #include "libdistill/world/socket.h"
 #include "tests/support/catch.h"
 #include "tests/support/connect.h"
+#include "tests/support/deadline_in.h"
 #include "tests/support/ranks.h"
 
 namespace distill {
@@ -26,9 +27,8 @@ using testing::Connect;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::In;
 using testing::RunRanks;
-
-Deadline In(int seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
 absl::Status MeetAndExchange(const World& world, int seconds = 10) {
   DISTILL_ASSIGN_OR_RETURN(const auto meeting, CreateRendezvous(world, In(seconds)));

@@ -15,6 +15,7 @@
 #include "libdistill/world/socket.h"
 #include "tests/support/catch.h"
 #include "tests/support/connect.h"
+#include "tests/support/deadline_in.h"
 #include "tests/support/ranks.h"
 
 namespace distill {
@@ -25,9 +26,8 @@ using testing::Connect;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::In;
 using testing::RunRanks;
-
-Deadline In(int seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
 absl::Status ExchangeOnce(Rendezvous& meeting, const World& world, const std::string& suffix) {
   DISTILL_ASSIGN_OR_RETURN(const std::vector<std::string> all,

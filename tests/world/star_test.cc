@@ -13,14 +13,15 @@
 #include "libdistill/core/status_macros.h"
 #include "libdistill/world/outbox.h"
 #include "tests/support/catch.h"
+#include "tests/support/deadline_in.h"
 
 namespace distill {
 namespace {
 
+using testing::In;
+
 constexpr int kPeers = 200;
 constexpr size_t kPayloadBytes = size_t{2} << 20;
-
-Deadline In(int seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
 int64_t ResidentBytes() {
   std::ifstream file("/proc/self/statm");

@@ -16,6 +16,7 @@
 #include "libdistill/world/tcp_rendezvous.h"
 #include "tests/support/catch.h"
 #include "tests/support/connect.h"
+#include "tests/support/deadline_in.h"
 #include "tests/support/ranks.h"
 
 namespace distill {
@@ -25,10 +26,9 @@ using testing::Connect;
 using testing::Expect;
 using testing::ExpectError;
 using testing::Failures;
+using testing::In;
 using testing::ReservedPort;
 using testing::RunRanks;
-
-Deadline In(int seconds) { return Deadline::After(absl::Seconds(seconds)); }
 
 // What the one in the middle makes of the frames from the joiner to rank 0.
 using Change = std::function<std::vector<std::string>(std::vector<std::string> frames)>;

@@ -10,15 +10,15 @@
 namespace distill {
 namespace {
 
-const std::string kGolden = GoldenFolder() + "/squad";
+const std::string kGoldenHub = GoldenFolder() + "/squad";
 
 TEST_CASE("each split of a Parquet data set has its own questions, in order") {
-  const auto tokenizer = Tokenizer::Load(kGolden + "/model");
+  const auto tokenizer = Tokenizer::Load(kGoldenHub + "/model");
   REQUIRE(tokenizer.ok());
-  const auto cases = nlohmann::json::parse(ReadFile(kGolden + "/windows.json").value());
+  const auto cases = nlohmann::json::parse(ReadFile(kGoldenHub + "/windows.json").value());
   size_t at = 0;
   for (const char* split : {"train", "validation"}) {
-    const auto data = LoadSpanDataset(kGolden + "/hub/plain_text", *tokenizer,
+    const auto data = LoadSpanDataset(kGoldenHub + "/hub/plain_text", *tokenizer,
                                       {.split = split, .windows = {.max_length = 64, .stride = 16}});
     INFO(split << data.status());
     REQUIRE(data.ok());
