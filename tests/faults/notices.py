@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import job
 
 TO_RESUME = 85
-STEPS = 600  # so many that a busy machine does not end the job before its notice
+STEPS = 360  # so many that a busy machine does not end the job before its notice
 # Beside distillrun alone: mpirun, and distillrun that hands the job over to it, as it does for its options and over hosts.
 LAUNCHERS = {"mpirun": job.command("mpirun", 2),
              "distillrun-mpirun": [*job.command("distillrun", 2), "--mca", "orte_base_help_aggregate", "1"]}

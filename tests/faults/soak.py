@@ -114,13 +114,19 @@ def check_equal(whole, out):
             job.check(one.read() == other.read(), f"{name} differs")
 
 
+def in_turns(rng, actions):
+    """Endlessly, each of them once before one comes again."""
+    while True:
+        yield from rng.sample(actions, len(actions))
+
+
 def disturb(folder, disk, rng, actions, deadline):
     """One run from its first step to its end; (what was done to it, how often it was resumed within its steps)."""
     out, done, resumed = f"{disk}/run", [], 0
     shutil.rmtree(out, ignore_errors=True)
     while True:
         process = start(folder, out)
-        action = rng.choice(actions) if time.monotonic() < deadline else None
+        action = next(actions) if time.monotonic() < deadline else None
         try:
             output = process.communicate(timeout=rng.uniform(0.5, 3) if action else 300)[0]
         except subprocess.TimeoutExpired:
@@ -161,13 +167,14 @@ def main():
         actions.append(fill_disk)
     else:
         print("left out: the full disk, since nothing can be mounted here")
+    turns = in_turns(rng, actions)
     whole = f"{folder}/whole"
     job.must_run(arguments(folder, whole), ranks=RANKS)
     began, runs, counts, resumed = time.monotonic(), 0, {}, 0
     deadline = began + 60 * options.minutes
     print(f"seed {options.seed}")
     while time.monotonic() < deadline:
-        names, times = disturb(folder, disk, rng, actions, deadline)
+        names, times = disturb(folder, disk, rng, turns, deadline)
         for name in names:
             counts[name] = counts.get(name, 0) + 1
         resumed += times

@@ -1,8 +1,7 @@
-"""The program distilbert: its demo comes to its figure, one rank and two train to the same losses, a run that was killed
-resumes exactly, and bad input ends in one clear error."""
+"""The program distilbert: one rank and two train to the same losses, a run that was killed resumes exactly, and bad input ends in
+one clear error. distilbert_demo.py has its demo's figures."""
 import json
 import os
-import re
 import shutil
 import sys
 
@@ -16,35 +15,6 @@ TOLERANCE = 2e-5
 
 def train(out, *arguments, ranks=1):
     return job.must_run(["--device", "cpu", "--output_dir", out, *arguments], ranks=ranks, program=PROGRAM)
-
-
-def perplexity(output, name):
-    return float(re.search(rf"^{name} .*perplexity +([\d.]+)", output, flags=re.M)[1])
-
-
-def demo(folder):
-    """A shorter one than that of examples/distilbert/README.md, which distilbert_demo.py trains."""
-    teacher, student = f"{folder}/teacher", f"{folder}/student"
-    train(teacher, "--config_file", f"{EXAMPLE}/teacher.yaml", "--student_checkpoint", f"{EXAMPLE}/teacher", "--num_train_epochs", "3",
-          ranks=2)
-    distil = ["--config_file", f"{EXAMPLE}/demo.yaml", "--teacher_model", teacher, "--num_train_epochs", "6", "--eval_steps", "0"]
-    output = train(student, *distil, "--print_metrics", ranks=2)
-    job.check_reports(student, output)
-    alone = train(f"{folder}/alone", *distil, "--alpha", "0", "--gamma", "0", ranks=2)
-    of_teacher, distilled, mlm = perplexity(output, "teacher"), perplexity(output, "student"), perplexity(alone, "student")
-    print(f"perplexity: teacher {of_teacher}, student distilled {distilled}, on masked words alone {mlm}")
-    job.check(of_teacher < TEACHER_AT_MOST, f"the teacher's perplexity is {of_teacher}")
-    for found in distilled, mlm:
-        job.check(abs(found - of_teacher) < 0.25 * of_teacher, f"the student's perplexity is {found}, the teacher's {of_teacher}")
-    kl, kl_alone = (job.records(f"{folder}/{name}", "eval_kl")[-1]["eval_kl"] for name in ("student", "alone"))
-    job.check(kl < 0.75 * kl_alone, f"the divergence from the teacher's words is {kl}, and of who has no teacher {kl_alone}")
-    job.check(re.search(r"the student has \d+ % of the teacher's parameters, [\d.]+ times its perplexity", output), output)
-    last = job.records(student, "eval_perplexity")[-1]
-    job.check(abs(last["eval_perplexity"] - distilled) < 0.01 * distilled, f"{last} and {distilled}")
-    for key in "eval_kl", "eval_mlm", "eval_cosine", "eval_loss":
-        job.check(key in last, f"{key} is not in {last}")
-    print("ok: the demo")
-    return teacher
 
 
 def short(teacher, **options):
@@ -152,12 +122,10 @@ def corpora(folder, teacher):
     print("ok: two corpora")
 
 
-TEACHER_AT_MOST = 12.0
-
-
 def main():
     folder = job.workspace()
-    teacher = demo(folder)
+    teacher = f"{folder}/teacher"
+    train(teacher, "--config_file", f"{EXAMPLE}/teacher.yaml", "--student_checkpoint", f"{EXAMPLE}/teacher", "--max_steps", "20", ranks=2)
     same_losses(folder, teacher)
     killed(folder, teacher)
     bad_input(folder, teacher)

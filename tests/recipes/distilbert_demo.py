@@ -1,4 +1,5 @@
-"""The demo of examples/distilbert/README.md as its commands are written there comes to the figures that stand there."""
+"""The demo of examples/distilbert/README.md as its commands are written there comes to the figures that stand there, and leaves the
+reports that it promises."""
 import os
 import re
 import sys
@@ -23,7 +24,8 @@ def perplexity(output, name):
 def main():
     folder = job.workspace()
     train("teacher", f"{folder}/teacher", "--student_checkpoint", f"{EXAMPLE}/teacher")
-    distilled = train("demo", f"{folder}/student", "--teacher_model", f"{folder}/teacher")
+    distilled = train("demo", f"{folder}/student", "--teacher_model", f"{folder}/teacher", "--print_metrics")
+    job.check_reports(f"{folder}/student", distilled)
     alone = train("demo", f"{folder}/alone", "--teacher_model", f"{folder}/teacher", "--alpha", "0", "--gamma", "0")
     for what, found, expected in (("teacher", perplexity(distilled, "teacher"), TEACHER),
                                   ("student", perplexity(distilled, "student"), STUDENT),
@@ -33,7 +35,11 @@ def main():
     kl = [job.records(f"{folder}/{name}", "eval_kl")[-1]["eval_kl"] for name in ("student", "alone")]
     print(f"divergence from the teacher's words: {kl[0]:.3f}, without it {kl[1]:.3f}")
     job.check(kl[0] < kl[1] / 2, f"the divergence is {kl[0]}, and {kl[1]} of the student that had no teacher")
-    job.check("the student has 55 % of the teacher's parameters" in distilled, distilled)
+    job.check(re.search(r"the student has 55 % of the teacher's parameters, [\d.]+ times its perplexity", distilled), distilled)
+    last = job.records(f"{folder}/student", "eval_perplexity")[-1]
+    job.check(abs(last["eval_perplexity"] - perplexity(distilled, "student")) < 0.01 * last["eval_perplexity"], f"{last}\n{distilled}")
+    for key in "eval_kl", "eval_mlm", "eval_cosine", "eval_loss":
+        job.check(key in last, f"{key} is not in {last}")
 
 
 main()
