@@ -35,8 +35,9 @@ absl::StatusOr<JsonValue> ParseTools(const JsonValue& tools) {
     if (!parsed.ok()) return Annotate(parsed.status(), "'tools' is a text that should be JSON");
     list = *std::move(parsed);
   }
-  if (list.kind != JsonValue::Kind::kArray)
+  if (list.kind != JsonValue::Kind::kArray) {
     return absl::InvalidArgumentError("'tools' is no list; it holds one description a tool");
+  }
   return list;
 }
 
@@ -50,8 +51,9 @@ absl::Status ParseFields(const JsonValue& row, Conversation* conversation) {
     } else if (name == "documents") {
       conversation->fields.emplace_back(name, value);
     } else if (name == "chat_template_kwargs") {
-      if (value.kind != JsonValue::Kind::kObject)
+      if (value.kind != JsonValue::Kind::kObject) {
         return absl::InvalidArgumentError("'chat_template_kwargs' is no object of variables");
+      }
       for (const auto& [variable, said] : value.members) {
         if (variable != "messages" && variable != "add_generation_prompt")
           conversation->fields.emplace_back(variable, said);

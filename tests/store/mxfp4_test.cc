@@ -48,8 +48,8 @@ bool IsSame(float value, double expected) {
 }
 
 TEST_CASE("every number of four bits times every scale is its value, exactly") {
-  PackedBytes blocks,
-      scales;  // a row for each scale: each number once in the lower half of a byte, and once in the upper
+  // A row for each scale: each number once in the lower half of a byte, and once in the upper.
+  PackedBytes blocks, scales;
   for (int scale = 0; scale < 256; ++scale) {
     scales.push_back(static_cast<uint8_t>(scale));
     for (int code = 0; code < 16; ++code) blocks.push_back(static_cast<uint8_t>(code | ((15 - code) << 4)));
